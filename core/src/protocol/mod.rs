@@ -5,3 +5,5 @@
 pub mod filter;
 pub mod ipc;
 pub mod limits;
+#[rustfmt::skip]
+pub mod messages;
