@@ -239,7 +239,7 @@ impl<S: BatchSource> Reader<S> {
         let batch = self.table.source.batch(stretch.batch)?;
         let (start, end) = (stretch.rows.start as usize, stretch.rows.end as usize);
         let batch = if start == 0 && end == batch.num_rows() { batch } else { batch.slice(start, end - start) };
-        let mask = if self.filter.conjuncts.is_empty() { None } else { Some(self.filter.mask(&batch)?) };
+        let mask = if self.filter.conjuncts.is_empty() { None } else { Some(self.filter.mask(0..self.filter.conjuncts.len(), &batch)?) };
         let broken = |error| Error::internal("rows could not be selected").with_source(error);
         let batch = match &self.projection {
             None => batch,

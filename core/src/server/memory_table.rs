@@ -1,7 +1,6 @@
 //! Tables held in memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -9,6 +8,7 @@ use async_trait::async_trait;
 
 use super::batches::{BatchScan, BatchSource, TableState};
 use super::bounds::statistics_of;
+use super::history::History;
 use super::table::{Scan, Table};
 use crate::error::{Error, Result};
 use crate::protocol::request::ScanRequest;
@@ -33,10 +33,8 @@ pub struct MemoryTable {
     id: String,
     schema: SchemaRef,
     ordering: Vec<SortColumn>,
-    swaps: AtomicU64,
-    newest: RwLock<Arc<State>>,
-    /// Earlier states that a plan may still hold.
-    earlier: Mutex<Vec<Weak<State>>>,
+    swaps: Mutex<u64>,
+    history: History<Batches>,
 }
 
 type State = TableState<Batches>;
@@ -71,9 +69,8 @@ impl MemoryTable {
             id,
             schema,
             ordering: Vec::new(),
-            swaps: AtomicU64::new(0),
-            newest: RwLock::new(Arc::new(state)),
-            earlier: Mutex::default(),
+            swaps: Mutex::default(),
+            history: History::new(state),
         })
     }
 
@@ -83,8 +80,7 @@ impl MemoryTable {
     /// # Errors
     /// Only `internal` ones.
     pub fn with_id(self, id: impl Into<String>) -> Result<Self> {
-        let id = id.into();
-        self.rebuilt(id, None)
+        Self { id: id.into(), ..self }.renewed()
     }
 
     /// Declares the order of the rows, batch after batch. It is believed, not checked.
@@ -93,21 +89,19 @@ impl MemoryTable {
     /// `invalid_argument` where a column does not exist.
     pub fn with_ordering(self, ordering: Vec<SortColumn>) -> Result<Self> {
         for column in &ordering {
-            let known = column.path.first().is_some_and(|name| self.schema.field_with_name(name).is_ok());
-            if !known {
+            if column.path.first().is_none_or(|name| self.schema.field_with_name(name).is_err()) {
                 return Err(Error::invalid_argument(format!("there is no column {:?} to order by", column.path)));
             }
         }
-        let id = self.id.clone();
-        self.rebuilt(id, Some(ordering))
+        Self { ordering, ..self }.renewed()
     }
 
-    fn rebuilt(self, id: String, ordering: Option<Vec<SortColumn>>) -> Result<Self> {
-        let ordering = ordering.unwrap_or_else(|| self.ordering.clone());
-        let batches = self.state().source().batches.clone();
-        let swaps = self.swaps.load(Ordering::Relaxed);
-        let state = state(&self.schema, batches, snapshot_id(&id, swaps), ordering.clone())?;
-        Ok(Self { id, ordering, newest: RwLock::new(Arc::new(state)), ..self })
+    /// The same rows under what was changed of the table.
+    fn renewed(self) -> Result<Self> {
+        let batches = self.history.at(None)?.source().batches.clone();
+        let swaps = *self.swaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = state(&self.schema, batches, snapshot_id(&self.id, swaps), self.ordering.clone())?;
+        Ok(Self { history: History::new(state), ..self })
     }
 
     /// Puts other rows in place of all rows, at once. Plans made before go on reading the rows from before.
@@ -115,28 +109,10 @@ impl MemoryTable {
     /// # Errors
     /// `invalid_argument` where a batch has another schema; the table then stays as it is.
     pub fn replace(&self, batches: Vec<RecordBatch>) -> Result<()> {
-        let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
-        let swaps = self.swaps.load(Ordering::Relaxed) + 1;
-        let made = state(&self.schema, batches, snapshot_id(&self.id, swaps), self.ordering.clone())?;
-        self.swaps.store(swaps, Ordering::Relaxed);
-        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.retain(|state| state.strong_count() > 0);
-        earlier.push(Arc::downgrade(&newest));
-        *newest = Arc::new(made);
-        Ok(())
-    }
-
-    fn state(&self) -> Arc<State> {
-        Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn state_at(&self, snapshot: Option<&str>) -> Result<Arc<State>> {
-        let newest = self.state();
-        let Some(snapshot) = snapshot.filter(|&snapshot| snapshot != newest.snapshot()) else { return Ok(newest) };
-        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.iter().filter_map(Weak::upgrade).find(|state| state.snapshot() == snapshot).ok_or_else(|| {
-            Error::expired(format!("snapshot {snapshot:?} is no longer held; the newest is {:?}", newest.snapshot()))
-        })
+        let mut swaps = self.swaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = state(&self.schema, batches, snapshot_id(&self.id, *swaps + 1), self.ordering.clone())?;
+        *swaps += 1;
+        self.history.advance(|_| Ok(Some(next)))
     }
 }
 
@@ -206,11 +182,11 @@ impl BatchSource for Batches {
 #[async_trait]
 impl Table for MemoryTable {
     async fn describe(&self, name: &str, snapshot: Option<&str>) -> Result<TableInfo> {
-        Ok(self.state_at(snapshot)?.describe(name))
+        Ok(self.history.at(snapshot)?.describe(name))
     }
 
     async fn plan(&self, request: &ScanRequest) -> Result<Arc<dyn Scan>> {
-        let state = self.state_at(request.snapshot.as_deref())?;
+        let state = self.history.at(request.snapshot.as_deref())?;
         Ok(Arc::new(BatchScan::try_new(state, request)?))
     }
 }

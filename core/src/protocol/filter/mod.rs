@@ -53,6 +53,16 @@ pub struct Filter {
     pub conjuncts: Vec<Expr>,
 }
 
+impl Default for Filter {
+    /// A filter that every row passes.
+    fn default() -> Self {
+        Self {
+            float_rule: FloatRule::TotalOrder,
+            conjuncts: Vec::new(),
+        }
+    }
+}
+
 impl Filter {
     /// A filter of the conjuncts of `expr`.
     pub fn new(float_rule: FloatRule, expr: Expr) -> Self {
