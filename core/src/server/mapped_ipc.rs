@@ -123,6 +123,9 @@ impl MappedIpcTable {
 
     /// The state of that snapshot, or of the file that lies at the path now.
     fn state(&self, snapshot: Option<&str>) -> Result<Arc<TableState<Mapped>>> {
+        if let (Some(_), Ok(state)) = (snapshot, self.history.at(snapshot)) {
+            return Ok(state);
+        }
         self.history.advance(|newest| {
             let now = std::fs::metadata(&self.path).map(|metadata| FilePrint::of(&metadata));
             let is_current = now.is_ok_and(|now| now == newest.source().print);

@@ -63,7 +63,7 @@ impl MemoryTable {
     /// # Errors
     /// `invalid_argument` where a batch has another schema.
     pub fn try_new_with_schema(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
-        let id = random_id()?;
+        let id = super::random_id()?;
         let state = state(&schema, batches, snapshot_id(&id, 0), Vec::new())?;
         Ok(Self {
             id,
@@ -114,12 +114,6 @@ impl MemoryTable {
         *swaps += 1;
         self.history.advance(|_| Ok(Some(next)))
     }
-}
-
-fn random_id() -> Result<String> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random bytes for an id: {error}")))?;
-    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }
 
 fn snapshot_id(id: &str, swaps: u64) -> String {

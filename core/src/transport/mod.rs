@@ -98,7 +98,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum ListenerKind {
     Tcp(TcpListener),
-    Unix(UnixListener, unix::SocketFile),
+    Unix(UnixListener, #[allow(dead_code, reason = "removes the socket when dropped")] unix::SocketFile),
 }
 
 impl Listener {
