@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod ipc_corruption;
+mod ipc_framing;
 mod ipc_golden;
 mod ipc_payloads;
