@@ -248,17 +248,73 @@ fn deltas_and_replacements_stand_for_the_batches_behind_them() {
         dictionary_entries: 3,
         ..limits()
     };
-    let index = IpcIndex::try_new(Buffer::from_slice_ref(&index_bytes(&batches)), few).unwrap();
+    let index =
+        IpcIndex::try_new(Buffer::from_vec(encode_batches(&batches).unwrap()), few).unwrap();
     assert_eq!(index.batch(1).unwrap(), batches[1]);
     assert_eq!(code_of(index.batch(4)), ErrorCode::ResourceExhausted);
 }
 
-fn index_bytes(batches: &[RecordBatch]) -> Vec<u8> {
-    encode_batches(batches).unwrap()
+/// A stream, cut to table payloads: each ends with a record batch.
+fn cut_to_payloads(stream: &[u8]) -> Vec<Vec<u8>> {
+    let mut payloads = vec![Vec::new()];
+    let mut starts = message_starts(stream);
+    starts.push(stream.len());
+    for message in starts.windows(2) {
+        let bytes = &stream[message[0]..message[1]];
+        let Ok(flatbuffer) = arrow_ipc::root_as_message(&bytes[8..]) else {
+            continue;
+        };
+        payloads.last_mut().unwrap().extend_from_slice(bytes);
+        if flatbuffer.header_as_record_batch().is_some() {
+            payloads.push(Vec::new());
+        }
+    }
+    payloads.pop();
+    payloads
 }
 
 #[test]
-fn files_may_have_deltas_and_their_dictionaries_in_any_order() {
+fn payloads_may_have_deltas() {
+    let batches = [
+        words(&["a", "b"]),
+        words(&["a", "b", "c", "b"]),
+        words(&["a", "b", "c", "d"]),
+        words(&["z"]),
+    ];
+    let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
+    let schema = batches[0].schema();
+    let mut writer = StreamWriter::try_new_with_options(Vec::new(), &schema, options).unwrap();
+    batches
+        .iter()
+        .for_each(|batch| writer.write(batch).unwrap());
+    let mut payloads = cut_to_payloads(&writer.into_inner().unwrap());
+    assert_eq!(decode(&payloads).unwrap(), batches);
+    // Two deltas in one payload, then a batch that refers to the last entry.
+    let with_last = payloads.remove(2);
+    let dictionary_end = message_starts(&payloads[1])[1];
+    payloads[1].truncate(dictionary_end);
+    payloads[1].extend_from_slice(&with_last);
+    assert_eq!(
+        decode(&payloads).unwrap(),
+        [&batches[..1], &batches[2..]].concat()
+    );
+}
+
+#[test]
+fn wide_schemas_are_read() {
+    let fields: Vec<Field> = (0..20_000)
+        .map(|at| Field::new(format!("column {at}"), DataType::Int32, true))
+        .collect();
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::new_empty(schema);
+    assert_eq!(
+        decode(&payloads(std::slice::from_ref(&batch))).unwrap(),
+        [batch]
+    );
+}
+
+#[test]
+fn files_may_have_their_dictionaries_in_any_order() {
     // A dictionary of lists of dictionaries: the outer one needs the inner one.
     let inner: DictionaryArray<Int32Type> = ["x", "y", "x"].into_iter().collect();
     let field = Arc::new(Field::new("item", inner.data_type().clone(), true));
