@@ -3,6 +3,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod client;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod connection;
 mod error;
 mod memory;
