@@ -2,6 +2,8 @@
 #![deny(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 pub mod protocol;
 

@@ -48,6 +48,25 @@ fn is_plain(data_type: &DataType) -> bool {
     }
 }
 
+/// Whether Arrow's `take` keeps the length of arrays of this type: it loses that of elements without any bytes.
+fn can_be_taken(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => false,
+        DataType::List(child)
+        | DataType::LargeList(child)
+        | DataType::ListView(child)
+        | DataType::LargeListView(child)
+        | DataType::FixedSizeList(child, _)
+        | DataType::Map(child, _)
+        | DataType::RunEndEncoded(_, child) => can_be_taken(child.data_type()),
+        DataType::Struct(fields) => fields.iter().all(|field| can_be_taken(field.data_type())),
+        DataType::Union(fields, _) => {
+            fields.iter().all(|(_, field)| can_be_taken(field.data_type()))
+        }
+        _ => true,
+    }
+}
+
 type Rewritten = Result<ArrayRef, ArrowError>;
 
 fn rewrite(array: &ArrayRef) -> Rewritten {
@@ -160,7 +179,7 @@ fn map(map: &MapArray, field: &FieldRef, is_sorted: bool) -> Rewritten {
 fn list_view<O: OffsetSizeTrait>(list: &GenericListViewArray<O>, field: &FieldRef) -> Rewritten {
     let shown: usize = list.sizes().iter().map(|size| size.as_usize()).sum();
     let held = list.values().len();
-    let (offsets, values) = if shown < held / 2 {
+    let (offsets, values) = if shown < held / 2 && can_be_taken(field.data_type()) {
         let mut indices = Vec::with_capacity(shown);
         let mut offsets = Vec::with_capacity(list.len());
         for (offset, size) in list.offsets().iter().zip(list.sizes()) {
@@ -188,7 +207,9 @@ fn union(union: &UnionArray, fields: &UnionFields, mode: UnionMode) -> Rewritten
     let type_ids = union.type_ids().clone();
     let mut offsets = union.offsets().cloned();
     let mut children = Vec::with_capacity(fields.len());
-    let take_apart = mode == UnionMode::Dense && union.len() < held / 2;
+    let take_apart = mode == UnionMode::Dense
+        && union.len() < held / 2
+        && fields.iter().all(|(_, field)| can_be_taken(field.data_type()));
     if take_apart && let Some(old) = &offsets {
         let mut indices: [Vec<u64>; 128] = std::array::from_fn(|_| Vec::new());
         let mut new = Vec::with_capacity(union.len());

@@ -1,0 +1,1 @@
+//! Files and streams of other Arrow implementations, good and bad.
