@@ -1,6 +1,7 @@
 //! Integration tests of the core, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod filter_conformance;
 mod ipc_corruption;
 mod ipc_framing;
 mod ipc_golden;

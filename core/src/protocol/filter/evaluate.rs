@@ -30,6 +30,24 @@ pub fn evaluate(expr: &Expr, batch: &RecordBatch, rule: FloatRule) -> Result<Boo
     Evaluation { batch, rule }.truth(expr)
 }
 
+/// The type of an expression over columns of `schema`. Fails where it has none, as [`evaluate`] would.
+#[cfg(feature = "sql")]
+pub(super) fn data_type(expr: &Expr, schema: &arrow_schema::Schema) -> Result<DataType> {
+    if !expr.fits(EVALUATION_DEPTH) {
+        return Err(super::too_deep(EVALUATION_DEPTH));
+    }
+    let batch = RecordBatch::new_empty(Arc::new(schema.clone()));
+    // The values of no row have no bearing on the rule.
+    let rule = FloatRule::TotalOrder;
+    Ok(Evaluation {
+        batch: &batch,
+        rule,
+    }
+    .value(expr)?
+    .data_type()
+    .clone())
+}
+
 /// A value for each row, or one for all of them.
 enum Value {
     Each(ArrayRef),

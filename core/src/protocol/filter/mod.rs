@@ -25,6 +25,8 @@ mod exactness;
 mod floats;
 mod members;
 mod resolve;
+#[cfg(feature = "sql")]
+pub mod sql;
 mod tree;
 mod wire;
 

@@ -15,8 +15,10 @@ use super::tree::{
     ValueList,
 };
 use super::{Filter, Support};
+use crate::protocol::ipc;
+use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, expr::Kind};
-use crate::{Error, Result};
+use crate::{Error, ErrorCode, Result};
 
 /// Bounds on a filter that comes from the other side. A filter beyond one is refused with `resource_exhausted`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +67,8 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Reads a message. Under a float rule that this version does not know every conjunct is [`Expr::Unknown`].
+    /// Reads a message. Under a float rule, or with a constant of a type, that this version does not know, every
+    /// conjunct is [`Expr::Unknown`].
     ///
     /// Fails with `resource_exhausted` beyond a bound, naming it, and with `invalid_argument` where it is malformed.
     pub fn from_proto(filter: &messages::Filter, limits: &FilterLimits) -> Result<Self> {
@@ -81,14 +84,16 @@ impl Filter {
         if filter.conjuncts.len() > limits.nodes {
             return Err(over("nodes (nodes)", limits.nodes));
         }
-        let Ok(float_rule) = messages::FloatRule::try_from(filter.float_rule) else {
-            let conjuncts = vec![Expr::Unknown; filter.conjuncts.len()];
-            return Ok(Self {
-                float_rule: FloatRule::TotalOrder,
-                conjuncts,
-            });
+        let unknown = |float_rule| Self {
+            float_rule,
+            conjuncts: vec![Expr::Unknown; filter.conjuncts.len()],
         };
-        let literals = decode_literals(&filter.literals, limits)?;
+        let Ok(float_rule) = messages::FloatRule::try_from(filter.float_rule) else {
+            return Ok(unknown(FloatRule::TotalOrder));
+        };
+        let Some(literals) = decode_literals(&filter.literals, limits)? else {
+            return Ok(unknown(float_rule.into()));
+        };
         let mut reader = Reader {
             literals,
             limits,
@@ -299,10 +304,13 @@ impl Reader<'_> {
                 }
             }
             Kind::IsNan(operand) => Expr::IsNan(Box::new(self.expr(operand, levels)?)),
-            Kind::Cast(node) => Expr::Cast {
-                operand: self.child(&node.operand, levels)?,
-                data_type: decode_type(&node.schema)?,
-            },
+            Kind::Cast(node) => {
+                let operand = self.child(&node.operand, levels)?;
+                match decode_type(&node.schema)? {
+                    Some(data_type) => Expr::Cast { operand, data_type },
+                    None => Expr::Unknown,
+                }
+            }
             Kind::Arithmetic(node) => {
                 let (left, right) = (
                     self.child(&node.left, levels)?,
@@ -441,14 +449,17 @@ same_names!(
 );
 
 fn encode_type(data_type: &DataType) -> Result<Vec<u8>> {
-    let schema = Schema::new(vec![Field::new("", data_type.clone(), true)]);
-    encode_schema(&schema)
+    ipc::encode_schema(&Schema::new(vec![Field::new("", data_type.clone(), true)]))
 }
 
-fn decode_type(bytes: &[u8]) -> Result<DataType> {
-    let schema = decode_schema(bytes)?;
+/// The type that a cast names; None for one that this version does not know.
+fn decode_type(bytes: &[u8]) -> Result<Option<DataType>> {
+    let schema = match ipc::decode_schema(bytes, &DecodeLimits::default()) {
+        Err(error) if error.code() == ErrorCode::Unimplemented => return Ok(None),
+        schema => schema.map_err(malformed)?,
+    };
     match schema.fields().as_ref() {
-        [field] => Ok(field.data_type().clone()),
+        [field] => Ok(Some(field.data_type().clone())),
         fields => Err(Error::invalid_argument(format!(
             "a cast names {} types, not one",
             fields.len()
@@ -469,14 +480,25 @@ fn encode_literals(literals: Vec<ArrayRef>) -> Result<Vec<u8>> {
     let batch =
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), literals, &options)
             .map_err(super::arrow_error)?;
-    encode_batch(&batch)
+    ipc::encode_batch(&batch)
 }
 
-fn decode_literals(bytes: &[u8], limits: &FilterLimits) -> Result<Vec<ArrayRef>> {
+/// The constants of a filter; None where one has a type that this version does not know.
+fn decode_literals(bytes: &[u8], limits: &FilterLimits) -> Result<Option<Vec<ArrayRef>>> {
     if bytes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
-    let batch = decode_batch(bytes)?;
+    let decode_limits = DecodeLimits {
+        message_bytes: limits.literal_bytes as u64,
+        decompressed_bytes: limits.literal_bytes as u64,
+        rows: 1,
+        dictionary_entries: limits.list_values as u64,
+        ..DecodeLimits::default()
+    };
+    let batch = match ipc::decode_batch(bytes, &decode_limits) {
+        Err(error) if error.code() == ErrorCode::Unimplemented => return Ok(None),
+        batch => batch.map_err(malformed)?,
+    };
     if batch.num_rows() != 1 {
         return Err(Error::invalid_argument(format!(
             "literals have one row, not {}",
@@ -489,39 +511,17 @@ fn decode_literals(bytes: &[u8], limits: &FilterLimits) -> Result<Vec<ArrayRef>>
             limits.nodes
         )));
     }
-    Ok(batch.columns().to_vec())
+    Ok(Some(batch.columns().to_vec()))
 }
 
-// The four below are to be replaced by the checked codec of `protocol::ipc`.
-
-fn encode_schema(schema: &Schema) -> Result<Vec<u8>> {
-    let writer =
-        arrow_ipc::writer::StreamWriter::try_new(Vec::new(), schema).map_err(super::arrow_error)?;
-    Ok(writer.get_ref().clone())
-}
-
-fn decode_schema(bytes: &[u8]) -> Result<Schema> {
-    let reader = arrow_ipc::reader::StreamReader::try_new(bytes, None).map_err(malformed)?;
-    Ok(reader.schema().as_ref().clone())
-}
-
-fn encode_batch(batch: &RecordBatch) -> Result<Vec<u8>> {
-    let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), batch.schema_ref())
-        .map_err(super::arrow_error)?;
-    writer
-        .write(batch)
-        .and_then(|()| writer.into_inner())
-        .map_err(super::arrow_error)
-}
-
-fn decode_batch(bytes: &[u8]) -> Result<RecordBatch> {
-    let mut reader = arrow_ipc::reader::StreamReader::try_new(bytes, None).map_err(malformed)?;
-    match (reader.next(), reader.next()) {
-        (Some(batch), None) => batch.map_err(malformed),
-        _ => Err(Error::invalid_argument("literals are one batch")),
+/// Bytes that are wrong within a request are the caller's fault, not a loss on the way.
+fn malformed(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::DataLoss => Error::invalid_argument(format!(
+            "malformed constant or type in a filter: {}",
+            error.detail().message
+        ))
+        .with_source(error),
+        _ => error.context("constants of a filter"),
     }
-}
-
-fn malformed(error: arrow_schema::ArrowError) -> Error {
-    Error::invalid_argument(format!("malformed literals: {error}")).with_source(error)
 }
