@@ -36,7 +36,9 @@ impl Patience {
     pub(super) fn from_now(options: &Options) -> Self {
         Self {
             silence: options.read_timeout.unwrap_or(READ_TIMEOUT),
-            deadline: options.timeout.and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout))),
+            deadline: options
+                .timeout
+                .and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout))),
         }
     }
 
@@ -51,13 +53,15 @@ impl Patience {
     /// Waits for something of the peer's.
     pub(super) async fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let silent = Instant::now() + self.silence;
-        let until = self.deadline.map_or(silent, |(deadline, _)| deadline.min(silent));
+        let until = self
+            .deadline
+            .map_or(silent, |(deadline, _)| deadline.min(silent));
         match tokio::time::timeout_at(until, work).await {
             Ok(done) => done,
             Err(_) => Err(match self.deadline {
-                Some((deadline, timeout)) if deadline <= silent => {
-                    Error::deadline_exceeded(format!("not done within the time limit of {timeout:?} (option timeout)"))
-                }
+                Some((deadline, timeout)) if deadline <= silent => Error::deadline_exceeded(
+                    format!("not done within the time limit of {timeout:?} (option timeout)"),
+                ),
                 _ => Error::deadline_exceeded(format!(
                     "the server was silent for {:?} (option read_timeout)",
                     self.silence
@@ -81,7 +85,8 @@ impl Connection {
     /// Sends a request; on a fresh connection with the greeting in front.
     pub(super) async fn send(&mut self, kind: request::Kind, patience: &Patience) -> Result<()> {
         if !self.is_welcomed && !self.writer.is_pending() {
-            self.writer.queue_request(0, request::Kind::Hello(hello()))?;
+            self.writer
+                .queue_request(0, request::Kind::Hello(hello()))?;
         }
         self.writer.queue_request(patience.left_ms(), kind)?;
         patience.wait(self.writer.flush()).await
@@ -92,16 +97,22 @@ impl Connection {
         loop {
             let frame = patience.wait(self.reader.next()).await?;
             let Some(frame) = frame else {
-                return Err(Error::unavailable("the server closed the connection before it had answered"));
+                return Err(Error::unavailable(
+                    "the server closed the connection before it had answered",
+                ));
             };
             match frame {
-                Frame::Response(messages::Response { kind: Some(response::Kind::Progress(_)) }) => {}
-                Frame::Response(messages::Response { kind: Some(response::Kind::Error(error)) }) => {
+                Frame::Response(messages::Response {
+                    kind: Some(response::Kind::Progress(_)),
+                }) => {}
+                Frame::Response(messages::Response {
+                    kind: Some(response::Kind::Error(error)),
+                }) => {
                     return Err(error_from_proto(error));
                 }
-                Frame::Response(messages::Response { kind: Some(response::Kind::Welcome(welcome)) })
-                    if !self.is_welcomed =>
-                {
+                Frame::Response(messages::Response {
+                    kind: Some(response::Kind::Welcome(welcome)),
+                }) if !self.is_welcomed => {
                     if welcome.version != VERSION {
                         return Err(Error::unimplemented(format!(
                             "the server wants to speak version {} of the service, this client speaks {VERSION}",
@@ -168,7 +179,9 @@ impl Pool {
     /// A connection with nothing under way.
     async fn take(&self, patience: &Patience) -> Result<Connection> {
         loop {
-            let Some(mut connection) = self.lock().pop_back() else { break };
+            let Some(mut connection) = self.lock().pop_back() else {
+                break;
+            };
             if !connection.reader.is_stale() {
                 connection.is_reused = true;
                 return Ok(connection);
@@ -177,7 +190,14 @@ impl Pool {
         let opening = transport::connect(&self.location, self.tls, self.connect_timeout);
         let stream = match patience.deadline {
             None => opening.await?,
-            Some(_) => Patience { silence: self.connect_timeout + READ_TIMEOUT, ..*patience }.wait(opening).await?,
+            Some(_) => {
+                Patience {
+                    silence: self.connect_timeout + READ_TIMEOUT,
+                    ..*patience
+                }
+                .wait(opening)
+                .await?
+            }
         };
         Ok(Connection {
             reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone()),
@@ -197,7 +217,11 @@ impl Pool {
 
     /// Sends a request and waits for the first frame of its answer. A connection that turns out to be stale, as after
     /// a restart of the server, is replaced: nothing came back on it, and every request may be made twice.
-    pub(super) async fn ask(&self, kind: request::Kind, patience: &Patience) -> Result<(Connection, Frame)> {
+    pub(super) async fn ask(
+        &self,
+        kind: request::Kind,
+        patience: &Patience,
+    ) -> Result<(Connection, Frame)> {
         loop {
             let mut connection = self.take(patience).await?;
             let answer = match connection.send(kind.clone(), patience).await {
@@ -213,7 +237,11 @@ impl Pool {
     }
 
     /// Asks for one response.
-    pub(super) async fn call(&self, kind: request::Kind, patience: &Patience) -> Result<response::Kind> {
+    pub(super) async fn call(
+        &self,
+        kind: request::Kind,
+        patience: &Patience,
+    ) -> Result<response::Kind> {
         let (connection, frame) = self.ask(kind, patience).await?;
         match frame {
             Frame::Response(messages::Response { kind: Some(kind) }) => {

@@ -89,11 +89,18 @@ impl PartitionReader {
                 match state.next().await {
                     Ok(Some(batch)) => Ok(Some((batch, state))),
                     Ok(None) => Ok(None),
-                    Err(error) => Err(error.with_table(table).with_partition(index).with_peer(peer)),
+                    Err(error) => Err(error
+                        .with_table(table)
+                        .with_partition(index)
+                        .with_peer(peer)),
                 }
             }
         });
-        Self { schema, metrics, batches: Box::pin(batches) }
+        Self {
+            schema,
+            metrics,
+            batches: Box::pin(batches),
+        }
     }
 
     /// The schema of every batch.
@@ -109,7 +116,9 @@ impl PartitionReader {
 
 impl std::fmt::Debug for PartitionReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PartitionReader").field("metrics", &self.metrics).finish_non_exhaustive()
+        f.debug_struct("PartitionReader")
+            .field("metrics", &self.metrics)
+            .finish_non_exhaustive()
     }
 }
 
@@ -177,7 +186,11 @@ impl Progress {
 
     /// After the last row that is wanted: the end message is on its way unless this read began anew.
     async fn finish(&mut self) -> Result<Option<RecordBatch>> {
-        while self.open.as_ref().is_some_and(|open| open.from_unit == 0 && open.skip == 0) {
+        while self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.from_unit == 0 && open.skip == 0)
+        {
             match self.step().await? {
                 Step::End => return Ok(None),
                 Step::Nothing => {}
@@ -190,7 +203,11 @@ impl Progress {
     /// Makes ready for another attempt, or gives the error back where there can be none.
     async fn recover(&mut self, error: Error) -> Result<()> {
         self.open = None;
-        let is_forgotten = self.attempt > 0 && matches!(error.code(), ErrorCode::Expired | ErrorCode::PermissionDenied);
+        let is_forgotten = self.attempt > 0
+            && matches!(
+                error.code(),
+                ErrorCode::Expired | ErrorCode::PermissionDenied
+            );
         let can_go_on = self.partition.resumable || self.rows == 0;
         if !(error.is_retryable() || is_forgotten) || self.attempt >= self.client.retries() {
             return Err(error);
@@ -216,7 +233,9 @@ impl Progress {
     /// The time limit runs from the first poll.
     fn patience(&mut self) -> Patience {
         let options = self.client.options();
-        *self.patience.get_or_insert_with(|| Patience::from_now(options))
+        *self
+            .patience
+            .get_or_insert_with(|| Patience::from_now(options))
     }
 
     async fn open(&mut self, patience: &Patience) -> Result<Open> {
@@ -230,7 +249,11 @@ impl Progress {
             max_frame_bytes: options.max_frame_bytes.unwrap_or(0),
             batch_rows: options.batch_rows.unwrap_or(0),
         };
-        let (connection, first) = self.client.pool.ask(request::Kind::Read(read), patience).await?;
+        let (connection, first) = self
+            .client
+            .pool
+            .ask(request::Kind::Read(read), patience)
+            .await?;
         Ok(Open {
             connection,
             decoder: Decoder::new(self.client.pool.limits().clone()),
@@ -250,39 +273,56 @@ impl Progress {
                 self.open.insert(open)
             }
         };
-        let frame = match open.first.take() {
-            Some(frame) => frame,
-            None => open.connection.receive(&patience).await.map_err(|error| match error.code() {
-                ErrorCode::Unavailable => {
-                    Error::data_loss("the stream ended before its end message").with_retryable(true).with_source(error)
-                }
-                _ => error,
-            })?,
-        };
+        let frame =
+            match open.first.take() {
+                Some(frame) => frame,
+                None => open.connection.receive(&patience).await.map_err(|error| {
+                    match error.code() {
+                        ErrorCode::Unavailable => {
+                            Error::data_loss("the stream ended before its end message")
+                                .with_retryable(true)
+                                .with_source(error)
+                        }
+                        _ => error,
+                    }
+                })?,
+            };
         match frame {
             Frame::Batch(payload) => {
                 open.received.bytes += payload.len() as u64;
-                self.metrics.bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
+                self.metrics
+                    .bytes
+                    .fetch_add(payload.len() as u64, Ordering::Relaxed);
                 self.metrics.frames.fetch_add(1, Ordering::Relaxed);
-                let batch = open.decoder.decode(payload).map_err(|error| error.with_unit(self.next_unit))?;
+                let batch = open
+                    .decoder
+                    .decode(payload)
+                    .map_err(|error| error.with_unit(self.next_unit))?;
                 open.received.rows += batch.num_rows() as u64;
                 open.received.batches += u64::from(batch.num_rows() > 0);
                 self.check_schema(&batch)?;
                 Ok(self.take_rows(batch).map_or(Step::Nothing, Step::Batch))
             }
-            Frame::Response(messages::Response { kind: Some(response::Kind::UnitEnd(end)) }) => {
+            Frame::Response(messages::Response {
+                kind: Some(response::Kind::UnitEnd(end)),
+            }) => {
                 if end.unit < self.next_unit || end.unit >= self.partition.units {
                     return Err(unexpected("the end of a unit that was not being read"));
                 }
                 if open.skip > 0 {
-                    return Err(Error::data_loss(format!("{} rows that were there before are gone", open.skip))
-                        .with_unit(self.next_unit));
+                    return Err(Error::data_loss(format!(
+                        "{} rows that were there before are gone",
+                        open.skip
+                    ))
+                    .with_unit(self.next_unit));
                 }
                 self.next_unit = end.unit + 1;
                 self.unit_rows = 0;
                 Ok(Step::Nothing)
             }
-            Frame::Response(messages::Response { kind: Some(response::Kind::ReadEnd(end)) }) => self.end(&end),
+            Frame::Response(messages::Response {
+                kind: Some(response::Kind::ReadEnd(end)),
+            }) => self.end(&end),
             _ => Err(unexpected("an unknown frame in a stream of rows")),
         }
     }
@@ -324,17 +364,27 @@ impl Progress {
 
     /// The server says that it is done: what it says it sent must have come.
     fn end(&mut self, end: &messages::ReadEnd) -> Result<Step> {
-        let Some(open) = self.open.take() else { return Err(unexpected("an end without a beginning")) };
-        let units = Units { from: open.from_unit, ..Units::ALL };
+        let Some(open) = self.open.take() else {
+            return Err(unexpected("an end without a beginning"));
+        };
+        let units = Units {
+            from: open.from_unit,
+            ..Units::ALL
+        };
         let wanted = units.within(self.partition.units).count() as u64;
-        let received = messages::ReadEnd { units: end.units, limit_reached: end.limit_reached, ..open.received };
+        let received = messages::ReadEnd {
+            units: end.units,
+            limit_reached: end.limit_reached,
+            ..open.received
+        };
         if received != *end {
             return Err(Error::data_loss(format!(
                 "{} rows in {} batches of {} bytes have come where {} rows in {} batches of {} bytes were sent",
                 received.rows, received.batches, received.bytes, end.rows, end.batches, end.bytes
             )));
         }
-        let is_whole = end.units == wanted && self.next_unit == self.partition.units && !end.limit_reached;
+        let is_whole =
+            end.units == wanted && self.next_unit == self.partition.units && !end.limit_reached;
         let is_enough = end.limit_reached && self.left == Some(0);
         if !is_whole && !is_enough {
             return Err(Error::data_loss(format!(

@@ -91,7 +91,10 @@ impl PartitionOffer {
 
 /// How far each conjunct is applied, as it travels.
 pub(crate) fn filters_to_proto(filters: &[Support]) -> Vec<i32> {
-    filters.iter().map(|&support| support_to_proto(support).into()).collect()
+    filters
+        .iter()
+        .map(|&support| support_to_proto(support).into())
+        .collect()
 }
 
 impl ScanPlan {
@@ -122,11 +125,13 @@ impl ScanPlan {
         let filters = plan
             .filters
             .iter()
-            .map(|&support| match messages::FilterSupport::try_from(support) {
-                Ok(messages::FilterSupport::Exact) => Support::Exact,
-                Ok(messages::FilterSupport::Inexact) => Support::Inexact,
-                Ok(messages::FilterSupport::Unsupported) | Err(_) => Support::Unsupported,
-            })
+            .map(
+                |&support| match messages::FilterSupport::try_from(support) {
+                    Ok(messages::FilterSupport::Exact) => Support::Exact,
+                    Ok(messages::FilterSupport::Inexact) => Support::Inexact,
+                    Ok(messages::FilterSupport::Unsupported) | Err(_) => Support::Unsupported,
+                },
+            )
             .collect();
         let request = Arc::new(sent);
         let snapshot = Some(plan.snapshot).filter(|snapshot| !snapshot.is_empty());

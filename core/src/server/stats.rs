@@ -66,7 +66,10 @@ pub(super) struct Active {
 impl Active {
     pub(super) fn new(counters: &Arc<Counters>, of: fn(&Counters) -> &AtomicU64) -> Self {
         of(counters).fetch_add(1, Ordering::AcqRel);
-        Self { counters: Arc::clone(counters), of }
+        Self {
+            counters: Arc::clone(counters),
+            of,
+        }
     }
 }
 

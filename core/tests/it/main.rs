@@ -7,3 +7,4 @@ mod ipc_framing;
 mod ipc_golden;
 mod ipc_payloads;
 mod proto;
+mod scans;
