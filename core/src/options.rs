@@ -81,6 +81,11 @@ options! {
     retry_backoff: Duration = duration;
     /// Most partitions of a scan: a number. By default the engine or the server chooses.
     partitions: u32 = positive;
+    /// Connections over which each partition is read: a number. By default one, and several for long partitions of a
+    /// server on another machine.
+    streams: u32 = positive;
+    /// Bytes that each partition read over several connections is read ahead: a size. Default `16MiB`.
+    prefetch_bytes: u64 = size;
     /// Rows come in the table's order: `true` or `false`. Default `false`.
     ordered: bool = truth;
     /// Most rows in a batch: a number. By default the server chooses.

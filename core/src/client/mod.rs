@@ -1,8 +1,10 @@
 //! The client: tables of a server, plans of scans, and readers of their partitions.
 
+mod merge;
 mod pool;
 mod reader;
 mod scan;
+mod stripe;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +22,15 @@ pub use reader::{PartitionReader, ReadMetrics};
 pub use scan::ScanReader;
 
 const RETRIES: u32 = 3;
+/// Connections for each partition of a server on another machine, where one alone may not fill the network.
+const REMOTE_STREAMS: u32 = 4;
+
+/// Shorter partitions are read over one connection.
+const STRIPED_FROM_BYTES: u64 = 64 << 20;
+
+/// Results up to this size come with their plan.
+const INLINE_UP_TO_BYTES: u64 = 64 << 10;
+
 const RETRY_BACKOFF: Duration = Duration::from_millis(50);
 
 /// A client of one server. Clones share its connections.
@@ -112,16 +123,27 @@ impl Client {
         &self.options
     }
 
-    /// Makes an attempt, and makes it again as often as the options say while it fails in a retryable way.
     async fn call(&self, kind: request::Kind) -> Result<response::Kind> {
+        self.attempts(|patience| {
+            let (pool, kind) = (Arc::clone(&self.pool), kind.clone());
+            async move { pool.call(kind, &patience).await }
+        })
+        .await
+    }
+
+    /// Makes an attempt, and makes it again as often as the options say while it fails in a retryable way.
+    async fn attempts<T, F>(&self, attempt: impl Fn(Patience) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
         let patience = Patience::from_now(&self.options);
-        let mut attempt = 0;
+        let mut attempts = 0;
         loop {
-            match self.pool.call(kind.clone(), &patience).await {
-                Err(error) if error.is_retryable() && attempt < self.retries() => {
-                    tracing::debug!(%error, attempt, "trying again");
-                    patience.wait(self.back_off(attempt)).await?;
-                    attempt += 1;
+            match attempt(patience).await {
+                Err(error) if error.is_retryable() && attempts < self.retries() => {
+                    tracing::debug!(%error, attempts, "trying again");
+                    patience.wait(self.back_off(attempts)).await?;
+                    attempts += 1;
                 }
                 done => return done.map_err(|error| error.with_peer(self.location().to_string())),
             }
@@ -130,6 +152,26 @@ impl Client {
 
     fn retries(&self) -> u32 {
         self.options.retries.unwrap_or(RETRIES)
+    }
+
+    /// Over how many connections a partition is read.
+    fn streams(&self, partition: &Partition) -> u32 {
+        // With a limit each stripe would be asked for as many rows as the whole.
+        let can_be_striped = partition.resumable && partition.request.limit.is_none();
+        if !can_be_striped {
+            return 1;
+        }
+        let is_long = partition
+            .bytes
+            .value()
+            .is_none_or(|bytes| bytes >= STRIPED_FROM_BYTES);
+        let by_default = if is_long && !self.location().is_local() {
+            REMOTE_STREAMS
+        } else {
+            1
+        };
+        let most = u32::try_from(partition.units).unwrap_or(u32::MAX).max(1);
+        self.options.streams.unwrap_or(by_default).min(most)
     }
 
     async fn back_off(&self, attempt: u32) -> Result<()> {
@@ -245,16 +287,24 @@ impl Client {
 
     async fn plan_as_is(&self, request: &ScanRequest) -> Result<ScanPlan> {
         let sent = request.to_proto()?;
-        let plan = messages::Plan {
+        let kind = request::Kind::Plan(messages::Plan {
             request: Some(sent.clone()),
-            inline_up_to_bytes: 0,
-        };
-        match self.call(request::Kind::Plan(plan)).await? {
-            response::Kind::ScanPlan(plan) => {
-                ScanPlan::from_proto(plan, request, sent, self.pool.limits())
+            inline_up_to_bytes: INLINE_UP_TO_BYTES,
+        });
+        let (plan, batches) = self
+            .attempts(|patience| {
+                let (pool, kind) = (Arc::clone(&self.pool), kind.clone());
+                async move { pool.plan(kind, &patience).await }
+            })
+            .await?;
+        let mut plan = ScanPlan::from_proto(plan, request, sent, self.pool.limits())?;
+        if let Some(batches) = batches {
+            match plan.partitions.as_mut_slice() {
+                [partition] => partition.rows_at_hand = Some(batches),
+                _ => return Err(unexpected("rows with a plan of several partitions")),
             }
-            _ => Err(unexpected("another answer to a plan")),
         }
+        Ok(plan)
     }
 
     /// Reads a partition. Nothing is sent before the reader is first polled.

@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
 use tokio::time::Instant;
 
 use crate::connection::{Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
 use crate::memory::FramePool;
 use crate::options::{Options, TlsMode};
+use crate::protocol::ipc::Decoder;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::{VERSION, error_from_proto};
@@ -250,5 +253,78 @@ impl Pool {
             }
             _ => Err(unexpected("an unknown answer").with_peer(self.location.to_string())),
         }
+    }
+
+    /// Asks for a plan. The rows come along where they are few.
+    pub(super) async fn plan(
+        &self,
+        kind: request::Kind,
+        patience: &Patience,
+    ) -> Result<(messages::ScanPlan, Option<Arc<[RecordBatch]>>)> {
+        let (mut connection, frame) = self.ask(kind, patience).await?;
+        let Frame::Response(messages::Response {
+            kind: Some(response::Kind::ScanPlan(plan)),
+        }) = frame
+        else {
+            return Err(unexpected("another answer to a plan"));
+        };
+        let mut rows = None;
+        if plan.inline {
+            let mut decoder = Decoder::new(self.limits.clone());
+            let mut batches = Vec::new();
+            let mut received = Received::default();
+            rows = loop {
+                match connection.receive(patience).await.map_err(ended_early)? {
+                    Frame::Batch(payload) => batches.push(received.decode(&mut decoder, payload)?),
+                    Frame::Response(messages::Response {
+                        kind: Some(response::Kind::ReadEnd(end)),
+                    }) => {
+                        received.check(&end)?;
+                        break Some(batches.into());
+                    }
+                    _ => return Err(unexpected("an unknown frame among the rows of a plan")),
+                }
+            };
+        }
+        self.give_back(connection);
+        Ok((plan, rows))
+    }
+}
+
+/// A connection that ends before the end message leaves the rows incomplete.
+pub(super) fn ended_early(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::Unavailable => Error::data_loss("the stream ended before its end message")
+            .with_retryable(true)
+            .with_source(error),
+        _ => error,
+    }
+}
+
+/// What has come of a stream of rows, to compare with what the server says it sent.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    batches: u64,
+    rows: u64,
+    bytes: u64,
+}
+
+impl Received {
+    pub(super) fn decode(&mut self, decoder: &mut Decoder, payload: Buffer) -> Result<RecordBatch> {
+        self.bytes += payload.len() as u64;
+        let batch = decoder.decode(payload)?;
+        self.rows += batch.num_rows() as u64;
+        self.batches += u64::from(batch.num_rows() > 0);
+        Ok(batch)
+    }
+
+    pub(super) fn check(&self, end: &messages::ReadEnd) -> Result<()> {
+        if (self.batches, self.rows, self.bytes) == (end.batches, end.rows, end.bytes) {
+            return Ok(());
+        }
+        Err(Error::data_loss(format!(
+            "{} rows in {} batches of {} bytes have come where {} rows in {} batches of {} bytes were sent",
+            self.rows, self.batches, self.bytes, end.rows, end.batches, end.bytes
+        )))
     }
 }

@@ -31,6 +31,13 @@ pub struct ScanReader {
 
 impl ScanReader {
     pub(super) async fn try_new(client: &Client, request: &ScanRequest) -> Result<Self> {
+        let mut request = request.clone();
+        request.ordered |= client.options().ordered.unwrap_or(false);
+        if request.ordered && client.options().partitions.is_none() {
+            // Partitions are read one after the other for their order; within one the stripes are merged.
+            request.max_partitions.get_or_insert(1);
+        }
+        let request = &request;
         let plan = client.plan(request).await?;
         let is_exact = plan
             .filters
@@ -101,9 +108,8 @@ fn partitions(
         .iter()
         .map(|partition| client.read(partition))
         .collect();
-    let is_ordered = request.ordered || client.options().ordered.unwrap_or(false);
     // With a limit the partitions before may do, and then the others need not begin.
-    if is_ordered || request.limit.is_some() {
+    if request.ordered || request.limit.is_some() {
         futures::stream::iter(readers).flatten().boxed()
     } else {
         futures::stream::iter(readers)

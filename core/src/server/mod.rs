@@ -4,6 +4,7 @@ mod batches;
 mod bounds;
 mod catalog;
 mod history;
+mod inline;
 mod leases;
 mod mapped_ipc;
 mod memory_table;

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
+use super::inline;
 use super::stats::Active;
 use super::table::{Catalog, Scan, Table, UnitEvent, Units};
 use super::{DEFAULT_FRAME_BYTES, Shared};
@@ -26,6 +27,9 @@ use crate::protocol::{VERSION, error_to_proto};
 
 /// After so long without anything to send, the client is told that work goes on.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The end of a unit that yields no rows is told after at most so long.
+const UNIT_END_DELAY: Duration = Duration::from_millis(10);
 
 /// Names in one page of a listing.
 const PAGE_NAMES: usize = 1000;
@@ -144,8 +148,11 @@ impl Session {
             }
             Some(request::Kind::Plan(plan)) => {
                 let shared = Arc::clone(&self.shared);
-                self.watch(async move { plan_scan(&shared, &plan).await })
-                    .await?
+                let inline_bytes = plan.inline_up_to_bytes;
+                let (answer, scan, limit) = self
+                    .watch(async move { plan_scan(&shared, &plan).await })
+                    .await?;
+                self.plan(answer, scan, limit, inline_bytes).await?
             }
             Some(request::Kind::Read(read)) => self.read(read).await?,
             Some(request::Kind::Renew(renew)) => self.renew(&renew)?,
@@ -163,6 +170,34 @@ impl Session {
             }
         };
         self.send(answer).await
+    }
+
+    /// Answers a Plan, together with the result where that is small.
+    async fn plan(
+        &mut self,
+        mut answer: messages::ScanPlan,
+        scan: Arc<dyn Scan>,
+        limit: Option<u64>,
+        most_bytes: u64,
+    ) -> Result<response::Kind, Stop> {
+        if !inline::is_worth_trying(scan.as_ref(), limit, most_bytes) {
+            return Ok(response::Kind::ScanPlan(answer));
+        }
+        let gathered = self
+            .watch(async move { inline::gather(scan.as_ref(), limit, most_bytes).await })
+            .await?;
+        let Some(result) = gathered else {
+            return Ok(response::Kind::ScanPlan(answer));
+        };
+        answer.inline = true;
+        self.writer
+            .queue_response(response::Kind::ScanPlan(answer))?;
+        self.shared.counters.scans.fetch_add(1, Ordering::AcqRel);
+        self.shared.counters.count_sent(&result.end);
+        for payload in result.payloads {
+            self.writer.queue_batch(payload)?;
+        }
+        Ok(response::Kind::ReadEnd(result.end))
     }
 
     fn welcome(&self, hello: &messages::Hello) -> Result<response::Kind> {
@@ -297,6 +332,7 @@ impl Session {
                 }),
             batch_rows: Some(read.batch_rows).filter(|&rows| rows > 0),
             left: limit,
+            flushed: Instant::now(),
             end: messages::ReadEnd::default(),
         };
         let mut wanted = units.within(known.units);
@@ -313,9 +349,14 @@ impl Session {
                         sending.end.units += 1;
                         next_unit = wanted.next();
                     }
-                    // It goes out with the next frame: nobody waits for it alone.
+                    // It goes out with the next frame, unless that takes long: a reader that merges
+                    // stripes may wait for it.
                     self.writer
                         .queue_response(response::Kind::UnitEnd(messages::UnitEnd { unit }))?;
+                    if sending.flushed.elapsed() > UNIT_END_DELAY {
+                        self.flush().await?;
+                        sending.flushed = Instant::now();
+                    }
                 }
                 None => {
                     let error = Error::internal("the table ended before its last unit");
@@ -358,21 +399,16 @@ impl Session {
             let (bytes, rows) = (payload.len() as u64, part.num_rows() as u64);
             self.writer.queue_batch(payload)?;
             self.flush().await?;
+            sending.flushed = Instant::now();
             sending.end.bytes += bytes;
             sending.end.rows += rows;
             sending.end.batches += u64::from(rows > 0);
-            self.shared
-                .counters
-                .batches_sent
-                .fetch_add(1, Ordering::AcqRel);
-            self.shared
-                .counters
-                .rows_sent
-                .fetch_add(rows, Ordering::AcqRel);
-            self.shared
-                .counters
-                .bytes_sent
-                .fetch_add(bytes, Ordering::AcqRel);
+            self.shared.counters.count_sent(&messages::ReadEnd {
+                batches: 1,
+                rows,
+                bytes,
+                ..messages::ReadEnd::default()
+            });
         }
         Ok(())
     }
@@ -385,6 +421,8 @@ struct Sending {
     batch_rows: Option<u64>,
     /// Rows that the limit leaves.
     left: Option<u64>,
+    /// When something was last sent.
+    flushed: Instant,
     end: messages::ReadEnd,
 }
 
@@ -522,7 +560,10 @@ async fn find_scan(
     Ok(scan)
 }
 
-async fn plan_scan(shared: &Shared, plan: &messages::Plan) -> Result<response::Kind> {
+async fn plan_scan(
+    shared: &Shared,
+    plan: &messages::Plan,
+) -> Result<(messages::ScanPlan, Arc<dyn Scan>, Option<u64>)> {
     let wanted = plan.request.clone().unwrap_or_default();
     let request = ScanRequest::from_proto(&wanted, &FilterLimits::default())?;
     let scan = make_scan(shared, &request).await?;
@@ -572,6 +613,6 @@ async fn plan_scan(shared: &Shared, plan: &messages::Plan) -> Result<response::K
     };
     shared
         .leases
-        .hold((digest, pinned), scan, shared.ticket_lifetime);
-    Ok(response::Kind::ScanPlan(answer))
+        .hold((digest, pinned), Arc::clone(&scan), shared.ticket_lifetime);
+    Ok((answer, scan, request.limit))
 }

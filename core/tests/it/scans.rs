@@ -10,6 +10,7 @@ use arrow_select::concat::concat_batches;
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use lightstream_core::protocol::filter::{CompareOp, Expr, Filter, FloatRule, Support};
+use lightstream_core::protocol::plan::Partition;
 use lightstream_core::protocol::request::ScanRequest;
 use lightstream_core::protocol::statistics::{Precision, Statistics};
 use lightstream_core::protocol::table::{SortColumn, TableInfo};
@@ -159,6 +160,39 @@ async fn a_whole_scan_keeps_order_and_limit_across_partitions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn stripes_are_merged_back_into_the_order_of_the_table() {
+    let table = batches(1_000_000);
+    let whole = concat_batches(&table[0].schema(), &table).unwrap();
+    let server = Server::builder()
+        .table("t", MemoryTable::try_new(table).unwrap())
+        .listen("lightstream://127.0.0.1:0")
+        .await
+        .unwrap();
+    for streams in ["1", "2", "3", "8", "50"] {
+        let options = Options::default().with("streams", streams).unwrap();
+        let options = options.with("max_frame_bytes", "50KiB").unwrap();
+        for prefetch in ["1KiB", "16MiB"] {
+            let options = options.clone().with("prefetch_bytes", prefetch).unwrap();
+            let client = Client::connect(&server.url(), options).await.unwrap();
+            for partitions in [1, 3] {
+                let request = ScanRequest {
+                    max_partitions: Some(partitions),
+                    ..ScanRequest::table("t")
+                };
+                assert_eq!(read_all(&client, &request).await, whole);
+                // Most units yield nothing here.
+                let few = ScanRequest {
+                    filter: n_below(1000),
+                    ..request
+                };
+                assert_eq!(read_all(&client, &few).await, rows(0, 1000));
+            }
+        }
+    }
+    assert_eq!(server.stats().errors, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tables_without_rows_keep_their_schema() {
     let schema = rows(0, 0).schema();
     for table in [
@@ -295,7 +329,11 @@ async fn what_cannot_be_right_is_refused_by_name() {
     );
 
     let plan = client.plan(&ScanRequest::table("t")).await.unwrap();
-    let mut forged = plan.partitions[0].clone();
+    let ticket_alone = Partition {
+        rows_at_hand: None,
+        ..plan.partitions[0].clone()
+    };
+    let mut forged = ticket_alone.clone();
     forged.ticket[3] ^= 1;
     let error = client
         .read(&forged)
@@ -303,7 +341,7 @@ async fn what_cannot_be_right_is_refused_by_name() {
         .await
         .unwrap_err();
     assert_eq!(error.code(), ErrorCode::PermissionDenied);
-    let mut other = plan.partitions[0].clone();
+    let mut other = ticket_alone.clone();
     other.request = Arc::new(
         ScanRequest {
             limit: Some(1),
@@ -337,6 +375,8 @@ async fn tickets_end_and_can_be_renewed_before() {
         .await
         .unwrap();
     let mut plan = client.plan(&ScanRequest::table("t")).await.unwrap();
+    // Few rows come with the plan; here the ticket is what matters.
+    plan.partitions[0].rows_at_hand = None;
     let first = plan.partitions[0].clone();
     assert_eq!(plan.valid_for, Duration::from_secs(2));
     for _ in 0..4 {
@@ -357,6 +397,40 @@ async fn tickets_end_and_can_be_renewed_before() {
             .unwrap()
             .len(),
         1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_result_comes_with_its_plan() {
+    let (server, client) = serve(MemoryTable::try_new(batches(10_000)).unwrap()).await;
+    let request = ScanRequest {
+        filter: n_below(3),
+        max_partitions: Some(1),
+        ..ScanRequest::table("t")
+    };
+    let plan = client.plan(&request).await.unwrap();
+    let before = server.stats();
+    assert_eq!((before.scans, before.rows_sent), (1, 3));
+    let read: Vec<RecordBatch> = client
+        .read(&plan.partitions[0])
+        .try_collect()
+        .await
+        .unwrap();
+    assert_eq!(concat_batches(&plan.schema, &read).unwrap(), rows(0, 3));
+    assert_eq!(server.stats(), before, "nothing was asked for again");
+    // The ticket gives the same.
+    let ticket = Partition {
+        rows_at_hand: None,
+        ..plan.partitions[0].clone()
+    };
+    let read: Vec<RecordBatch> = client.read(&ticket).try_collect().await.unwrap();
+    assert_eq!(concat_batches(&plan.schema, &read).unwrap(), rows(0, 3));
+    // What is not small does not come along.
+    let plan = client.plan(&ScanRequest::table("t")).await.unwrap();
+    assert!(
+        plan.partitions
+            .iter()
+            .all(|partition| partition.rows_at_hand.is_none())
     );
 }
 
