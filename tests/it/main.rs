@@ -1,1 +1,4 @@
-fn main(){}
+//! Tests that cross crates, linked once.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod filter_conformance;

@@ -3,7 +3,79 @@
 //! Nothing here knows a socket, a runtime or a query engine.
 
 pub mod filter;
+pub mod frame;
 pub mod ipc;
 pub mod limits;
 #[rustfmt::skip]
 pub mod messages;
+pub mod plan;
+pub mod request;
+pub mod statistics;
+pub mod table;
+pub mod ticket;
+
+use crate::error::{Error, ErrorCode};
+
+/// The version of the Lightstream Query service that is spoken here.
+pub const VERSION: u32 = 1;
+
+const WIRE_CODES: [(ErrorCode, messages::error::Code); 12] = {
+    use messages::error::Code;
+    [
+        (ErrorCode::InvalidArgument, Code::InvalidArgument),
+        (ErrorCode::NotFound, Code::NotFound),
+        (ErrorCode::Unauthenticated, Code::Unauthenticated),
+        (ErrorCode::PermissionDenied, Code::PermissionDenied),
+        (ErrorCode::Unimplemented, Code::Unimplemented),
+        (ErrorCode::ResourceExhausted, Code::ResourceExhausted),
+        (ErrorCode::Expired, Code::Expired),
+        (ErrorCode::Unavailable, Code::Unavailable),
+        (ErrorCode::DeadlineExceeded, Code::DeadlineExceeded),
+        (ErrorCode::Cancelled, Code::Cancelled),
+        (ErrorCode::DataLoss, Code::DataLoss),
+        (ErrorCode::Internal, Code::Internal),
+    ]
+};
+
+/// An error as it travels. The cause below stays here, but its words go along.
+pub(crate) fn error_to_proto(error: &Error) -> messages::Error {
+    let detail = error.detail();
+    let code = WIRE_CODES.iter().find(|(code, _)| *code == error.code()).map_or(messages::error::Code::Internal, |c| c.1);
+    let mut message = detail.message.clone();
+    let mut cause = detail.source.as_ref().map(|source| &**source as &dyn std::error::Error);
+    while let Some(source) = cause {
+        let words = source.to_string();
+        if !message.contains(&words) {
+            message.push_str(": ");
+            message.push_str(&words);
+        }
+        cause = source.source();
+    }
+    messages::Error {
+        code: code.into(),
+        message,
+        retryable: detail.retryable,
+        details: Some(messages::ErrorDetails {
+            table: detail.table.clone().unwrap_or_default(),
+            partition: detail.partition,
+            unit: detail.unit,
+        }),
+    }
+}
+
+/// An error that came from a peer. A code that is not known counts as `internal`.
+pub(crate) fn error_from_proto(error: messages::Error) -> Error {
+    let code = WIRE_CODES.iter().find(|(_, code)| *code == error.code()).map_or(ErrorCode::Internal, |c| c.0);
+    let mut made = Error::new(code, error.message).with_retryable(error.retryable);
+    let details = error.details.unwrap_or_default();
+    if !details.table.is_empty() {
+        made = made.with_table(details.table);
+    }
+    if let Some(partition) = details.partition {
+        made = made.with_partition(partition);
+    }
+    if let Some(unit) = details.unit {
+        made = made.with_unit(unit);
+    }
+    made
+}

@@ -50,6 +50,8 @@ pub struct Partition {
     pub units: u64,
     /// Reading may start at any unit.
     pub resumable: bool,
+    /// Names the state that is read; `None` where it does not outlive the plan.
+    pub snapshot: Option<String>,
     /// The schema of the rows that come back.
     pub schema: SchemaRef,
     /// The request that was planned, as it is sent along with the ticket.
@@ -127,6 +129,7 @@ impl ScanPlan {
             })
             .collect();
         let request = Arc::new(sent);
+        let snapshot = Some(plan.snapshot).filter(|snapshot| !snapshot.is_empty());
         let partitions = plan
             .partitions
             .into_iter()
@@ -139,12 +142,13 @@ impl ScanPlan {
                 bytes: Precision::from_proto(partition.bytes.as_ref()),
                 units: partition.units,
                 resumable: partition.resumable,
+                snapshot: snapshot.clone(),
                 schema: Arc::clone(&schema),
                 request: Arc::clone(&request),
             })
             .collect();
         Ok(Self {
-            snapshot: Some(plan.snapshot).filter(|snapshot| !snapshot.is_empty()),
+            snapshot,
             schema,
             ordering: plan.ordering.iter().map(SortColumn::from_proto).collect(),
             statistics: Statistics::from_proto(plan.statistics.as_ref(), limits)?,

@@ -1,3 +1,9 @@
-//! Integration tests of the core, linked once.
+//! Integration tests of the core, in one binary.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod filter_conformance;
+mod ipc_corruption;
+mod ipc_framing;
+mod ipc_golden;
+mod ipc_payloads;
 mod proto;

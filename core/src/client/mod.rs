@@ -1,0 +1,276 @@
+//! The client: tables of a server, plans of scans, and readers of their partitions.
+
+mod pool;
+mod reader;
+mod scan;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use self::pool::{Patience, Pool, unexpected};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::protocol::messages::{self, request, response};
+use crate::protocol::plan::{Partition, ScanPlan};
+use crate::protocol::request::ScanRequest;
+use crate::protocol::table::{TableEntry, TableInfo, TableKind};
+use crate::transport::Location;
+
+pub use reader::{PartitionReader, ReadMetrics};
+pub use scan::ScanReader;
+
+const RETRIES: u32 = 3;
+const RETRY_BACKOFF: Duration = Duration::from_millis(50);
+
+/// A client of one server. Clones share its connections.
+///
+/// Its futures and readers belong to the tokio runtime that they are first polled in, which must have I/O and time
+/// enabled. All of them may be dropped at any time: what was under way is then cancelled at the server.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{ArrayRef, Int32Array, RecordBatch};
+/// # use futures::TryStreamExt;
+/// # use lightstream_core::server::{MemoryTable, Server};
+/// use lightstream_core::protocol::request::ScanRequest;
+/// use lightstream_core::{Client, Options};
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let column: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3]));
+/// # let batches = vec![RecordBatch::try_from_iter([("a", column)])?];
+/// # let server = Server::builder().table("numbers", MemoryTable::try_new(batches)?).listen("lightstream://127.0.0.1:0").await?;
+/// # let url = server.url();
+/// let client = Client::connect(&url, Options::default()).await?;
+/// let plan = client.plan(&ScanRequest::table("numbers")).await?;
+/// let mut rows = 0;
+/// for partition in &plan.partitions {
+///     let batches: Vec<RecordBatch> = client.read(partition).try_collect().await?;
+///     rows += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+/// }
+/// assert_eq!(rows, 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    pool: Arc<Pool>,
+    options: Arc<Options>,
+    table: Option<String>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("location", self.location()).field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client of the server that a URL names, without connecting yet. Options set here go before those in the URL,
+    /// and those before the environment.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a URL or an option that cannot be understood.
+    pub fn new(url: &str, options: Options) -> Result<Self> {
+        let parsed = Location::parse(url)?;
+        let mut in_url = Options::default();
+        for (name, value) in &parsed.options {
+            in_url.set(name, value)?;
+        }
+        let options = options.or(in_url).or(Options::from_env()?);
+        Ok(Self { pool: Pool::new(parsed.location, &options), options: Arc::new(options), table: parsed.table })
+    }
+
+    /// A client of the server that a URL names, once that server has answered.
+    ///
+    /// # Errors
+    /// As [`Client::new`], and those of [`Client::ping`].
+    pub async fn connect(url: &str, options: Options) -> Result<Self> {
+        let client = Self::new(url, options)?;
+        client.ping().await?;
+        Ok(client)
+    }
+
+    /// Where the server is.
+    pub fn location(&self) -> &Location {
+        self.pool.location()
+    }
+
+    /// The table that the URL named.
+    pub fn table_name(&self) -> Option<&str> {
+        self.table.as_deref()
+    }
+
+    /// The options in force.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Makes an attempt, and makes it again as often as the options say while it fails in a retryable way.
+    async fn call(&self, kind: request::Kind) -> Result<response::Kind> {
+        let patience = Patience::from_now(&self.options);
+        let mut attempt = 0;
+        loop {
+            match self.pool.call(kind.clone(), &patience).await {
+                Err(error) if error.is_retryable() && attempt < self.retries() => {
+                    tracing::debug!(%error, attempt, "trying again");
+                    patience.wait(self.back_off(attempt)).await?;
+                    attempt += 1;
+                }
+                done => return done.map_err(|error| error.with_peer(self.location().to_string())),
+            }
+        }
+    }
+
+    fn retries(&self) -> u32 {
+        self.options.retries.unwrap_or(RETRIES)
+    }
+
+    async fn back_off(&self, attempt: u32) -> Result<()> {
+        let pause = self.options.retry_backoff.unwrap_or(RETRY_BACKOFF);
+        tokio::time::sleep(pause.saturating_mul(1 << attempt.min(10))).await;
+        Ok(())
+    }
+
+    /// Asks whether the server is there, and how long the answer took.
+    ///
+    /// # Errors
+    /// `unavailable` where it is not there, `unimplemented` for a transport that is not in this build.
+    pub async fn ping(&self) -> Result<Duration> {
+        let start = Instant::now();
+        match self.call(request::Kind::Ping(messages::Ping {})).await? {
+            response::Kind::Pong(_) => Ok(start.elapsed()),
+            _ => Err(unexpected("another answer to a ping")),
+        }
+    }
+
+    /// A page of table names that start with `prefix`, and where the next page starts.
+    ///
+    /// # Errors
+    /// Those of the server and the connection.
+    pub async fn tables_page(&self, prefix: &str, page_token: &str) -> Result<(Vec<TableEntry>, Option<String>)> {
+        let list = messages::ListTables { prefix: prefix.to_owned(), page_token: page_token.to_owned() };
+        match self.call(request::Kind::ListTables(list)).await? {
+            response::Kind::Tables(tables) => {
+                let entries = tables.tables.into_iter();
+                let entries = entries
+                    .map(|entry| TableEntry { name: entry.name, kind: TableKind::from_wire(&entry.kind) })
+                    .collect();
+                Ok((entries, Some(tables.page_token).filter(|token| !token.is_empty())))
+            }
+            _ => Err(unexpected("another answer to a listing")),
+        }
+    }
+
+    /// All tables whose names start with `prefix`, in ascending order.
+    ///
+    /// # Errors
+    /// Those of the server and the connection.
+    pub async fn tables(&self, prefix: &str) -> Result<Vec<TableEntry>> {
+        let mut all = Vec::new();
+        let mut token = String::new();
+        loop {
+            let (entries, next) = self.tables_page(prefix, &token).await?;
+            all.extend(entries);
+            match next {
+                Some(next) if next > token => token = next,
+                Some(_) => return Err(unexpected("a page that does not follow the one before")),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// What a table is, at the given snapshot, else that of the options, else the newest.
+    ///
+    /// # Errors
+    /// `not_found`, `expired`, and those of the server and the connection.
+    pub async fn describe(&self, table: &str, snapshot: Option<&str>) -> Result<TableInfo> {
+        let snapshot = snapshot.or(self.options.snapshot.as_deref()).unwrap_or_default();
+        let describe = messages::DescribeTable { name: table.to_owned(), snapshot: snapshot.to_owned() };
+        match self.call(request::Kind::DescribeTable(describe)).await.map_err(|error| error.with_table(table))? {
+            response::Kind::TableInfo(info) => TableInfo::from_proto(&info, self.pool.limits()),
+            _ => Err(unexpected("another answer to a description")),
+        }
+        .map_err(|error| error.with_table(table).with_peer(self.location().to_string()))
+    }
+
+    /// Plans a scan. What the request leaves open is taken from the options.
+    ///
+    /// # Errors
+    /// `not_found`, `expired`, `invalid_argument`, and those of the server and the connection.
+    pub async fn plan(&self, request: &ScanRequest) -> Result<ScanPlan> {
+        let mut request = request.clone();
+        request.snapshot = request.snapshot.or_else(|| self.options.snapshot.clone());
+        request.max_partitions = request.max_partitions.or(self.options.partitions);
+        request.ordered = request.ordered || self.options.ordered.unwrap_or(false);
+        let name = request.source_name();
+        self.plan_as_is(&request)
+            .await
+            .map_err(|error| error.with_table(name).with_peer(self.location().to_string()))
+    }
+
+    async fn plan_as_is(&self, request: &ScanRequest) -> Result<ScanPlan> {
+        let sent = request.to_proto()?;
+        let plan = messages::Plan { request: Some(sent.clone()), inline_up_to_bytes: 0 };
+        match self.call(request::Kind::Plan(plan)).await? {
+            response::Kind::ScanPlan(plan) => ScanPlan::from_proto(plan, request, sent, self.pool.limits()),
+            _ => Err(unexpected("another answer to a plan")),
+        }
+    }
+
+    /// Reads a partition. Nothing is sent before the reader is first polled.
+    ///
+    /// Partitions of the same plan may be read at the same time, more than once, and by other clients.
+    pub fn read(&self, partition: &Partition) -> PartitionReader {
+        PartitionReader::new(self.clone(), partition.clone())
+    }
+
+    /// Plans a scan and reads its rows as one stream, filtered to exactly what was asked for.
+    ///
+    /// # Errors
+    /// Those of [`Client::plan`], and `unimplemented` for a filter that neither side can apply.
+    pub async fn scan(&self, request: &ScanRequest) -> Result<ScanReader> {
+        ScanReader::try_new(self, request).await
+    }
+
+    /// Makes the tickets of a plan good for longer.
+    ///
+    /// # Errors
+    /// `expired` where it is too late, and those of the server and the connection.
+    pub async fn renew(&self, plan: &mut ScanPlan) -> Result<()> {
+        let tickets = plan.partitions.iter().map(|partition| partition.ticket.clone()).collect();
+        match self.call(request::Kind::Renew(messages::Renew { tickets })).await? {
+            response::Kind::Renewed(renewed) if renewed.tickets.len() == plan.partitions.len() => {
+                for (partition, ticket) in plan.partitions.iter_mut().zip(renewed.tickets) {
+                    partition.ticket = ticket;
+                }
+                plan.valid_for = Duration::from_millis(renewed.valid_for_ms);
+                Ok(())
+            }
+            _ => Err(unexpected("another answer to a renewal")),
+        }
+    }
+
+    /// Tells the server that a plan will not be read again, so that it need not hold the snapshot any longer.
+    ///
+    /// # Errors
+    /// Those of the server and the connection.
+    pub async fn release(&self, plan: &ScanPlan) -> Result<()> {
+        let Some(first) = plan.partitions.first() else { return Ok(()) };
+        match self.call(request::Kind::Release(messages::Release { ticket: first.ticket.clone() })).await? {
+            response::Kind::Released(_) => Ok(()),
+            _ => Err(unexpected("another answer to a release")),
+        }
+    }
+
+    /// Plans again on the same snapshot, to read on where a server no longer knows its tickets.
+    async fn plan_again(&self, partition: &Partition) -> Result<Partition> {
+        let lost = || Error::expired("the snapshot does not outlive its plan, which the server no longer holds");
+        let snapshot = partition.snapshot.clone().ok_or_else(lost)?;
+        let mut request = ScanRequest::from_proto(&partition.request, &Default::default())?;
+        request.snapshot = Some(snapshot.clone());
+        let plan = self.plan_as_is(&request).await?;
+        let same = plan.snapshot.as_ref() == Some(&snapshot) && plan.schema == partition.schema;
+        let again = plan.partitions.into_iter().nth(partition.index).filter(|again| again.units == partition.units);
+        again.filter(|_| same).ok_or_else(|| Error::expired("the server plans the same scan in another way now"))
+    }
+}

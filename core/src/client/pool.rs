@@ -1,0 +1,226 @@
+//! Connections to one server: opened when wanted, kept while idle, replaced when stale.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::connection::{Frame, FrameReader, FrameWriter};
+use crate::error::{Error, ErrorCode, Result};
+use crate::memory::FramePool;
+use crate::options::{Options, TlsMode};
+use crate::protocol::limits::DecodeLimits;
+use crate::protocol::messages::{self, request, response};
+use crate::protocol::{VERSION, error_from_proto};
+use crate::transport::{self, Location};
+
+/// Idle connections beyond this many are closed.
+const MOST_IDLE: usize = 64;
+
+/// Frame memory that waits to be used again, for each server.
+const MOST_IDLE_BYTES: usize = 64 << 20;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// When a request must be done, and how long it may be silent before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    silence: Duration,
+    deadline: Option<(Instant, Duration)>,
+}
+
+impl Patience {
+    /// What the options say, from now.
+    pub(super) fn from_now(options: &Options) -> Self {
+        Self {
+            silence: options.read_timeout.unwrap_or(READ_TIMEOUT),
+            deadline: options.timeout.and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout))),
+        }
+    }
+
+    /// What is left, for the server to know; 0 means no limit.
+    fn left_ms(&self) -> u64 {
+        self.deadline.map_or(0, |(deadline, _)| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1)
+        })
+    }
+
+    /// Waits for something of the peer's.
+    pub(super) async fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let silent = Instant::now() + self.silence;
+        let until = self.deadline.map_or(silent, |(deadline, _)| deadline.min(silent));
+        match tokio::time::timeout_at(until, work).await {
+            Ok(done) => done,
+            Err(_) => Err(match self.deadline {
+                Some((deadline, timeout)) if deadline <= silent => {
+                    Error::deadline_exceeded(format!("not done within the time limit of {timeout:?} (option timeout)"))
+                }
+                _ => Error::deadline_exceeded(format!(
+                    "the server was silent for {:?} (option read_timeout)",
+                    self.silence
+                ))
+                .with_retryable(true),
+            }),
+        }
+    }
+}
+
+/// A connection on which one request at a time is under way.
+pub(super) struct Connection {
+    reader: FrameReader,
+    writer: FrameWriter,
+    is_welcomed: bool,
+    /// It has served a request before.
+    is_reused: bool,
+}
+
+impl Connection {
+    /// Sends a request; on a fresh connection with the greeting in front.
+    pub(super) async fn send(&mut self, kind: request::Kind, patience: &Patience) -> Result<()> {
+        if !self.is_welcomed && !self.writer.is_pending() {
+            self.writer.queue_request(0, request::Kind::Hello(hello()))?;
+        }
+        self.writer.queue_request(patience.left_ms(), kind)?;
+        patience.wait(self.writer.flush()).await
+    }
+
+    /// The next frame of an answer. Signs of life are passed over, errors of the server become errors here.
+    pub(super) async fn receive(&mut self, patience: &Patience) -> Result<Frame> {
+        loop {
+            let frame = patience.wait(self.reader.next()).await?;
+            let Some(frame) = frame else {
+                return Err(Error::unavailable("the server closed the connection before it had answered"));
+            };
+            match frame {
+                Frame::Response(messages::Response { kind: Some(response::Kind::Progress(_)) }) => {}
+                Frame::Response(messages::Response { kind: Some(response::Kind::Error(error)) }) => {
+                    return Err(error_from_proto(error));
+                }
+                Frame::Response(messages::Response { kind: Some(response::Kind::Welcome(welcome)) })
+                    if !self.is_welcomed =>
+                {
+                    if welcome.version != VERSION {
+                        return Err(Error::unimplemented(format!(
+                            "the server wants to speak version {} of the service, this client speaks {VERSION}",
+                            welcome.version
+                        )));
+                    }
+                    self.is_welcomed = true;
+                }
+                Frame::Request(_) => return Err(unexpected("a request")),
+                frame if self.is_welcomed => return Ok(frame),
+                _ => return Err(unexpected("an answer before its welcome")),
+            }
+        }
+    }
+}
+
+pub(super) fn unexpected(what: &str) -> Error {
+    Error::data_loss(format!("the server sent {what} where that has no place"))
+}
+
+fn hello() -> messages::Hello {
+    messages::Hello {
+        versions: vec![VERSION],
+        client: concat!("lightstream/", env!("CARGO_PKG_VERSION")).to_owned(),
+        ..messages::Hello::default()
+    }
+}
+
+/// The connections to one server.
+pub(super) struct Pool {
+    location: Location,
+    tls: Option<TlsMode>,
+    connect_timeout: Duration,
+    limits: DecodeLimits,
+    frames: FramePool,
+    idle: Mutex<VecDeque<Connection>>,
+}
+
+impl Pool {
+    pub(super) fn new(location: Location, options: &Options) -> Arc<Self> {
+        Arc::new(Self {
+            location,
+            tls: options.tls,
+            connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
+            limits: DecodeLimits::default(),
+            frames: FramePool::new(MOST_IDLE_BYTES),
+            idle: Mutex::default(),
+        })
+    }
+
+    pub(super) fn location(&self) -> &Location {
+        &self.location
+    }
+
+    pub(super) fn limits(&self) -> &DecodeLimits {
+        &self.limits
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Connection>> {
+        // The list is sound after every statement, so a panic elsewhere does not spoil it.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection with nothing under way.
+    async fn take(&self, patience: &Patience) -> Result<Connection> {
+        loop {
+            let Some(mut connection) = self.lock().pop_back() else { break };
+            if !connection.reader.is_stale() {
+                connection.is_reused = true;
+                return Ok(connection);
+            }
+        }
+        let opening = transport::connect(&self.location, self.tls, self.connect_timeout);
+        let stream = match patience.deadline {
+            None => opening.await?,
+            Some(_) => Patience { silence: self.connect_timeout + READ_TIMEOUT, ..*patience }.wait(opening).await?,
+        };
+        Ok(Connection {
+            reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone()),
+            writer: FrameWriter::new(stream.write),
+            is_welcomed: false,
+            is_reused: false,
+        })
+    }
+
+    /// Takes a connection back once its request is answered to the end.
+    pub(super) fn give_back(&self, connection: Connection) {
+        let mut idle = self.lock();
+        if idle.len() < MOST_IDLE {
+            idle.push_back(connection);
+        }
+    }
+
+    /// Sends a request and waits for the first frame of its answer. A connection that turns out to be stale, as after
+    /// a restart of the server, is replaced: nothing came back on it, and every request may be made twice.
+    pub(super) async fn ask(&self, kind: request::Kind, patience: &Patience) -> Result<(Connection, Frame)> {
+        loop {
+            let mut connection = self.take(patience).await?;
+            let answer = match connection.send(kind.clone(), patience).await {
+                Ok(()) => connection.receive(patience).await,
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(frame) => return Ok((connection, frame)),
+                Err(error) if connection.is_reused && error.code() == ErrorCode::Unavailable => {}
+                Err(error) => return Err(error.with_peer(self.location.to_string())),
+            }
+        }
+    }
+
+    /// Asks for one response.
+    pub(super) async fn call(&self, kind: request::Kind, patience: &Patience) -> Result<response::Kind> {
+        let (connection, frame) = self.ask(kind, patience).await?;
+        match frame {
+            Frame::Response(messages::Response { kind: Some(kind) }) => {
+                self.give_back(connection);
+                Ok(kind)
+            }
+            _ => Err(unexpected("an unknown answer").with_peer(self.location.to_string())),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Frames over a byte stream: what client and server both do with a connection.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::task::{Context, Poll, Waker};
+
+use arrow_buffer::Buffer;
+use bytes::BufMut;
+use prost::Message;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+
+use crate::error::{Error, Result};
+use crate::memory::{FrameBuffer, FramePool};
+use crate::protocol::frame::{HEADER_BYTES, Header, Tag};
+use crate::protocol::ipc::Payload;
+use crate::protocol::limits::DecodeLimits;
+use crate::protocol::messages;
+use crate::transport::{ReadHalf, WriteHalf};
+
+/// Bytes read ahead while the head of a frame is awaited: enough for most control messages, little to copy.
+const AHEAD_BYTES: usize = 4096;
+
+/// Most segments handed to the system at once.
+const SEGMENTS_AT_ONCE: usize = 64;
+
+/// A frame that came in.
+#[derive(Debug)]
+pub(crate) enum Frame {
+    Request(messages::Request),
+    Response(messages::Response),
+    Batch(Buffer),
+}
+
+/// The receiving half of a connection.
+pub(crate) struct FrameReader {
+    read: ReadHalf,
+    ahead: Vec<u8>,
+    taken: usize,
+    partial: Option<(Header, FrameBuffer)>,
+    limits: DecodeLimits,
+    pool: FramePool,
+}
+
+impl FrameReader {
+    pub(crate) fn new(read: ReadHalf, limits: DecodeLimits, pool: FramePool) -> Self {
+        Self { read, ahead: Vec::with_capacity(AHEAD_BYTES), taken: 0, partial: None, limits, pool }
+    }
+
+    /// The next frame, or `None` where the peer closed the connection between frames.
+    ///
+    /// Cancel safe: what was read of a frame is kept for the next call.
+    pub(crate) async fn next(&mut self) -> Result<Option<Frame>> {
+        loop {
+            if let Some((header, buffer)) = self.partial.take_if(|(_, buffer)| buffer.is_full()) {
+                return decode(header.tag, buffer).map(Some);
+            }
+            if let Some((_, buffer)) = &mut self.partial {
+                let count = self.read.read_buf(buffer).await.map_err(lost)?;
+                if count == 0 {
+                    return Err(cut());
+                }
+                continue;
+            }
+            if let Some(bytes) = self.ahead.get(self.taken..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>()) {
+                let header = Header::parse(*bytes, &self.limits)?;
+                self.taken += HEADER_BYTES;
+                let mut buffer = self.pool.take(header.length as usize)?;
+                let rest = self.ahead.get(self.taken..).unwrap_or_default();
+                let here = rest.len().min(buffer.remaining_mut());
+                buffer.put_slice(rest.get(..here).unwrap_or_default());
+                self.taken += here;
+                self.partial = Some((header, buffer));
+                continue;
+            }
+            self.ahead.drain(..self.taken);
+            self.taken = 0;
+            let mut room = (&mut self.ahead).limit(AHEAD_BYTES);
+            if self.read.read_buf(&mut room).await.map_err(lost)? == 0 {
+                return if self.ahead.is_empty() { Ok(None) } else { Err(cut()) };
+            }
+        }
+    }
+
+    /// Whether the peer has closed an idle connection, or sent what nobody asked for.
+    pub(crate) fn is_stale(&mut self) -> bool {
+        if self.partial.is_some() || self.taken < self.ahead.len() {
+            return true;
+        }
+        let mut byte = [0; 1];
+        let mut context = Context::from_waker(Waker::noop());
+        let read = std::pin::Pin::new(&mut self.read);
+        !matches!(read.poll_read(&mut context, &mut ReadBuf::new(&mut byte)), Poll::Pending)
+    }
+}
+
+fn cut() -> Error {
+    Error::data_loss("the connection ended in the middle of a frame").with_retryable(true)
+}
+
+fn lost(error: std::io::Error) -> Error {
+    Error::unavailable(format!("the connection was lost: {error}")).with_source(error)
+}
+
+fn decode(tag: Tag, buffer: FrameBuffer) -> Result<Frame> {
+    let malformed = |error| Error::data_loss(format!("a {tag:?} cannot be read")).with_source(error);
+    Ok(match tag {
+        Tag::Request => Frame::Request(messages::Request::decode(buffer.filled()).map_err(malformed)?),
+        Tag::Response => Frame::Response(messages::Response::decode(buffer.filled()).map_err(malformed)?),
+        Tag::Batch => Frame::Batch(buffer.freeze()),
+    })
+}
+
+/// A stretch of bytes to send.
+enum Segment {
+    Own(Vec<u8>),
+    Shared(Buffer),
+}
+
+impl Segment {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Segment::Own(bytes) => bytes,
+            Segment::Shared(buffer) => buffer.as_slice(),
+        }
+    }
+}
+
+/// The sending half of a connection. Frames are queued, then sent together with vectored writes.
+pub(crate) struct FrameWriter {
+    write: WriteHalf,
+    queue: VecDeque<Segment>,
+    /// How much of the first segment is sent.
+    sent: usize,
+}
+
+impl FrameWriter {
+    pub(crate) fn new(write: WriteHalf) -> Self {
+        Self { write, queue: VecDeque::new(), sent: 0 }
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn is_pending(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    fn queue_message(&mut self, tag: Tag, message: &impl Message) -> Result<()> {
+        let header = Header::try_new(tag, message.encoded_len())?.to_bytes();
+        // Small frames that follow each other go out as one segment.
+        match self.queue.back_mut() {
+            Some(Segment::Own(bytes)) => {
+                bytes.extend_from_slice(&header);
+                message.encode_raw(bytes);
+            }
+            _ => {
+                let mut bytes = header.to_vec();
+                message.encode_raw(&mut bytes);
+                self.queue.push_back(Segment::Own(bytes));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn queue_request(&mut self, timeout_ms: u64, kind: messages::request::Kind) -> Result<()> {
+        self.queue_message(Tag::Request, &messages::Request { timeout_ms, kind: Some(kind) })
+    }
+
+    pub(crate) fn queue_response(&mut self, kind: messages::response::Kind) -> Result<()> {
+        self.queue_message(Tag::Response, &messages::Response { kind: Some(kind) })
+    }
+
+    pub(crate) fn queue_batch(&mut self, payload: Payload) -> Result<()> {
+        let header = Header::try_new(Tag::Batch, payload.len())?.to_bytes();
+        match self.queue.back_mut() {
+            Some(Segment::Own(bytes)) => bytes.extend_from_slice(&header),
+            _ => self.queue.push_back(Segment::Own(header.to_vec())),
+        }
+        self.queue.extend(payload.into_segments().into_iter().filter(|s| !s.is_empty()).map(Segment::Shared));
+        Ok(())
+    }
+
+    /// Sends all that is queued.
+    ///
+    /// Cancel safe: what was not sent stays queued.
+    pub(crate) async fn flush(&mut self) -> Result<()> {
+        while !self.queue.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SEGMENTS_AT_ONCE];
+            let mut filled = 0;
+            for (slice, segment) in slices.iter_mut().zip(&self.queue) {
+                let bytes = segment.as_slice();
+                let from = if filled == 0 { self.sent } else { 0 };
+                *slice = IoSlice::new(bytes.get(from..).unwrap_or_default());
+                filled += 1;
+            }
+            let written = self.write.write_vectored(slices.get(..filled).unwrap_or_default()).await.map_err(lost)?;
+            if written == 0 {
+                return Err(lost(std::io::ErrorKind::WriteZero.into()));
+            }
+            self.advance(written);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, written: usize) {
+        self.sent += written;
+        while let Some(segment) = self.queue.front() {
+            let length = segment.as_slice().len();
+            if self.sent < length {
+                break;
+            }
+            self.sent -= length;
+            self.queue.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use messages::{request, response};
+
+    fn halves(buffer_bytes: usize) -> (FrameWriter, FrameReader) {
+        let (near, far) = tokio::io::duplex(buffer_bytes);
+        let reader = FrameReader::new(Box::new(far), DecodeLimits::default(), FramePool::new(1 << 20));
+        (FrameWriter::new(Box::new(near)), reader)
+    }
+
+    #[tokio::test]
+    async fn frames_arrive_whole_however_they_are_cut() {
+        for buffer_bytes in [1, 7, 64, 4096, 1 << 20] {
+            let (mut writer, mut reader) = halves(buffer_bytes);
+            let names: Vec<String> = [0, 1, 50, 5000, 100_000].iter().map(|&n| "x".repeat(n)).collect();
+            let sent = names.clone();
+            let sending = tokio::spawn(async move {
+                for name in sent {
+                    let describe = messages::DescribeTable { name, snapshot: String::new() };
+                    writer.queue_request(1, request::Kind::DescribeTable(describe)).unwrap();
+                    writer.queue_response(response::Kind::Pong(messages::Pong {})).unwrap();
+                }
+                writer.flush().await.unwrap();
+            });
+            for name in names {
+                match reader.next().await.unwrap().unwrap() {
+                    Frame::Request(messages::Request { kind: Some(request::Kind::DescribeTable(describe)), .. }) => {
+                        assert_eq!(describe.name, name);
+                    }
+                    other => panic!("{other:?}"),
+                }
+                assert!(matches!(reader.next().await.unwrap(), Some(Frame::Response(_))));
+            }
+            sending.await.unwrap();
+            assert!(reader.next().await.unwrap().is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cut_within_a_frame_is_data_loss() {
+        let mut whole = FrameWriter::new(Box::new(tokio::io::sink()));
+        let describe = messages::DescribeTable { name: "flights".into(), snapshot: String::new() };
+        whole.queue_request(0, request::Kind::DescribeTable(describe)).unwrap();
+        let bytes = whole.queue[0].as_slice().to_vec();
+        for end in 1..bytes.len() {
+            let (mut near, far) = tokio::io::duplex(1024);
+            near.write_all(&bytes[..end]).await.unwrap();
+            drop(near);
+            let mut reader = FrameReader::new(Box::new(far), DecodeLimits::default(), FramePool::new(0));
+            let error = reader.next().await.unwrap_err();
+            assert!(error.code() == crate::ErrorCode::DataLoss && error.is_retryable(), "{error}");
+        }
+    }
+}

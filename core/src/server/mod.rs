@@ -1,0 +1,293 @@
+//! The server: a [`Catalog`] of [`Table`]s offered to clients at one or more locations.
+
+mod batches;
+mod bounds;
+mod catalog;
+mod history;
+mod leases;
+mod mapped_ipc;
+mod memory_table;
+mod session;
+mod stats;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use self::catalog::NamedTables;
+use self::leases::Leases;
+use self::session::Session;
+use self::stats::{Active, Counters};
+use crate::connection::{FrameReader, FrameWriter};
+use crate::error::{Error, Result};
+use crate::memory::FramePool;
+use crate::options::TlsMode;
+use crate::protocol::limits::DecodeLimits;
+use crate::protocol::ticket::{Ticket, TicketKey};
+use crate::transport::{ByteStream, Listener, Location};
+
+pub(crate) use batches::project_schema;
+pub use mapped_ipc::MappedIpcTable;
+pub use memory_table::MemoryTable;
+pub use stats::ServerStats;
+pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream, Units};
+
+/// Frames are cut to about this size unless the client asks for another: it fits a core's cache beside what else is
+/// needed to send or receive it.
+const DEFAULT_FRAME_BYTES: usize = 1 << 20;
+
+/// How long tickets are good.
+const TICKET_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// Largest request that is read, in bytes.
+const REQUEST_BYTES: u64 = 64 << 20;
+
+/// Pause after a connection could not be accepted, as when there are no file descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What all connections of a server share.
+struct Shared {
+    catalog: NamedTables,
+    ticket_key: TicketKey,
+    ticket_lifetime: Duration,
+    server_id: String,
+    limits: DecodeLimits,
+    pool: FramePool,
+    leases: Leases,
+    plan_ids: AtomicU64,
+    counters: Arc<Counters>,
+}
+
+impl Shared {
+    fn open_ticket(&self, sealed: &[u8]) -> Result<Ticket> {
+        self.ticket_key.open(sealed, "", std::time::SystemTime::now())
+    }
+}
+
+/// Puts a server together.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_array::{ArrayRef, Int32Array, RecordBatch};
+/// use lightstream_core::server::{MemoryTable, Server};
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let column: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3]));
+/// let batches = vec![RecordBatch::try_from_iter([("a", column)])?];
+/// let server = Server::builder()
+///     .table("numbers", MemoryTable::try_new(batches)?)
+///     .listen("lightstream://127.0.0.1:0")
+///     .await?;
+/// println!("{}", server.url());
+/// server.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct ServerBuilder {
+    catalog: NamedTables,
+    ticket_key: Option<TicketKey>,
+    ticket_lifetime: Option<Duration>,
+}
+
+impl ServerBuilder {
+    /// Serves a table under a name. Names are case-sensitive; a later table takes the place of an earlier one.
+    #[must_use]
+    pub fn table(self, name: impl Into<String>, table: impl Table) -> Self {
+        self.shared_table(name, Arc::new(table))
+    }
+
+    /// Serves a table that is also held elsewhere, as to replace its rows.
+    #[must_use]
+    pub fn shared_table(mut self, name: impl Into<String>, table: Arc<dyn Table>) -> Self {
+        self.catalog.tables.insert(name.into(), table);
+        self
+    }
+
+    /// Serves a catalog behind the tables that are named one by one.
+    #[must_use]
+    pub fn catalog(mut self, catalog: impl Catalog) -> Self {
+        self.catalog.rest = Some(Arc::new(catalog));
+        self
+    }
+
+    /// Seals tickets with this key, so that servers that share it accept each other's. By default the key is the
+    /// process's own.
+    #[must_use]
+    pub fn ticket_key(mut self, key: TicketKey) -> Self {
+        self.ticket_key = Some(key);
+        self
+    }
+
+    /// How long tickets are good, and plans held. Default one hour.
+    #[must_use]
+    pub fn ticket_lifetime(mut self, lifetime: Duration) -> Self {
+        self.ticket_lifetime = Some(lifetime);
+        self
+    }
+
+    /// Starts to listen at one location, on the runtime that this is called in. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// As [`ServerBuilder::listen_all`].
+    pub async fn listen(self, url: &str) -> Result<Server> {
+        self.listen_all(&[url]).await
+    }
+
+    /// Starts to listen at several locations.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a URL that is no place to listen at, `unimplemented` for a transport or security that is
+    /// not in this build, `unavailable` where the place is taken.
+    pub async fn listen_all(self, urls: &[&str]) -> Result<Server> {
+        let mut listeners = Vec::with_capacity(urls.len());
+        for url in urls {
+            let parsed = Location::parse(url)?;
+            if parsed.table.is_some() {
+                return Err(Error::invalid_argument(format!("{url:?} names a table, not only a place to listen at")));
+            }
+            let mut tls = None;
+            for (name, value) in &parsed.options {
+                match (name.as_str(), value.as_str()) {
+                    ("tls", "off") => tls = Some(TlsMode::Off),
+                    ("tls", "on") => tls = Some(TlsMode::On),
+                    _ => {
+                        return Err(Error::invalid_argument(format!("{url:?} has an option {name:?} that means nothing to a server")));
+                    }
+                }
+            }
+            listeners.push(Listener::bind(&parsed.location, tls).await?);
+        }
+        let locations = listeners.iter().map(|listener| listener.location().clone()).collect::<Vec<_>>();
+        if locations.is_empty() {
+            return Err(Error::invalid_argument("a server needs at least one place to listen at"));
+        }
+        let shared = Arc::new(Shared {
+            catalog: self.catalog,
+            ticket_key: self.ticket_key.map_or_else(TicketKey::random, Ok)?,
+            ticket_lifetime: self.ticket_lifetime.unwrap_or(TICKET_LIFETIME),
+            server_id: random_id()?,
+            limits: DecodeLimits { message_bytes: REQUEST_BYTES, ..DecodeLimits::default() },
+            pool: FramePool::new(0),
+            leases: Leases::default(),
+            plan_ids: AtomicU64::new(0),
+            counters: Arc::default(),
+        });
+        let (draining, _) = watch::channel(false);
+        let counters = Arc::clone(&shared.counters);
+        let task = tokio::spawn(accept_all(listeners, shared, draining.subscribe()));
+        Ok(Server { locations, draining, task: Some(task), counters })
+    }
+}
+
+/// A name of 16 hexadecimal digits that no other has.
+fn random_id() -> Result<String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random bytes for an id: {error}")))?;
+    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
+}
+
+/// A running server. Dropping it ends it at once, with all connections.
+#[derive(Debug)]
+pub struct Server {
+    locations: Vec<Location>,
+    draining: watch::Sender<bool>,
+    task: Option<tokio::task::JoinHandle<()>>,
+    counters: Arc<Counters>,
+}
+
+impl Server {
+    /// Starts to put a server together.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    /// The URL of the first location that it listens at, with the port that was taken.
+    pub fn url(&self) -> String {
+        self.locations.first().map(Location::to_string).unwrap_or_default()
+    }
+
+    /// The locations that it listens at.
+    pub fn locations(&self) -> &[Location] {
+        &self.locations
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> ServerStats {
+        self.counters.snapshot()
+    }
+
+    /// Accepts no more connections, lets requests under way finish for so long, then ends.
+    ///
+    /// Returns whether all of them finished. Cancel safe: dropping the future ends the server at once.
+    pub async fn shutdown(mut self, drain: Duration) -> bool {
+        self.draining.send_replace(true);
+        match self.task.take() {
+            None => true,
+            Some(mut task) => {
+                let finished = tokio::time::timeout(drain, &mut task).await.is_ok();
+                if !finished {
+                    task.abort();
+                }
+                finished
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+}
+
+/// Accepts connections until told to drain, then waits for those that are busy.
+async fn accept_all(listeners: Vec<Listener>, shared: Arc<Shared>, mut draining: watch::Receiver<bool>) {
+    // Dropping the set ends every connection.
+    let mut connections = JoinSet::new();
+    let mut next = 0;
+    loop {
+        let accepted = {
+            let accepts = listeners.iter().map(|listener| Box::pin(listener.accept()));
+            tokio::select! {
+                biased;
+                _ = draining.wait_for(|&draining| draining) => break,
+                (accepted, ..) = futures::future::select_all(accepts) => accepted,
+            }
+        };
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            Ok(stream) => {
+                next += 1;
+                tracing::debug!(connection = next, peer = %stream.peer, "accepted");
+                connections.spawn(serve(stream, Arc::clone(&shared), draining.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listeners);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn serve(stream: ByteStream, shared: Arc<Shared>, mut draining: watch::Receiver<bool>) {
+    use std::sync::atomic::Ordering;
+    shared.counters.connections.fetch_add(1, Ordering::AcqRel);
+    let _active = Active::new(&shared.counters, |counters| &counters.active_connections);
+    let reader = FrameReader::new(stream.read, shared.limits.clone(), shared.pool.clone());
+    let session = Session::new(Arc::clone(&shared), reader, FrameWriter::new(stream.write));
+    session
+        .run(async move {
+            // A sender that is gone means that the server ends.
+            let _ = draining.wait_for(|&draining| draining).await;
+        })
+        .await;
+}

@@ -1,0 +1,453 @@
+//! One connection: requests are answered one after the other until the client goes.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use futures::{FutureExt, StreamExt};
+use tokio::time::{Instant, sleep_until};
+
+use super::stats::Active;
+use super::table::{Catalog, Scan, Table, UnitEvent, Units};
+use super::{DEFAULT_FRAME_BYTES, Shared};
+use crate::connection::{Frame, FrameReader, FrameWriter};
+use crate::error::{Error, ErrorCode, Result};
+use crate::protocol::filter::FilterLimits;
+use crate::protocol::ipc::{self, Encoder, cut_rows};
+use crate::protocol::messages::{self, request, response};
+use crate::protocol::plan::{PartitionOffer, filters_to_proto};
+use crate::protocol::request::{ScanRequest, ScanSource, request_digest};
+use crate::protocol::table::SortColumn;
+use crate::protocol::ticket::{Ticket, expiry_ms};
+use crate::protocol::{VERSION, error_to_proto};
+
+/// After so long without anything to send, the client is told that work goes on.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Names in one page of a listing.
+const PAGE_NAMES: usize = 1000;
+
+/// Snapshots that live in one plan only start with this; no other snapshot does.
+const PLAN_ONLY: char = '~';
+
+/// Why a request was not answered to its end.
+enum Stop {
+    /// The client takes no more answers on this connection.
+    Gone,
+    /// The client asked for it.
+    Cancelled,
+    /// An answer in itself.
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// An answer that could not be sent means that the client is gone.
+fn gone(_: Error) -> Stop {
+    Stop::Gone
+}
+
+pub(super) struct Session {
+    shared: Arc<Shared>,
+    reader: FrameReader,
+    writer: FrameWriter,
+    /// When the request under way must be answered.
+    deadline: Option<Instant>,
+}
+
+impl Session {
+    pub(super) fn new(shared: Arc<Shared>, reader: FrameReader, writer: FrameWriter) -> Self {
+        Self { shared, reader, writer, deadline: None }
+    }
+
+    /// Answers requests until the client goes, or until `draining` is done and no request is under way.
+    pub(super) async fn run(mut self, draining: impl Future<Output = ()>) {
+        let mut draining = pin!(draining);
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = self.reader.next() => frame,
+                () = &mut draining => return,
+            };
+            let answered = match frame {
+                Ok(None) => return,
+                Ok(Some(Frame::Request(request))) => self.answer(request).await,
+                Ok(Some(_)) => Err(Stop::Failed(Error::invalid_argument("a client sends requests only"))),
+                Err(error) if error.code() == ErrorCode::Unavailable => return,
+                Err(error) => Err(Stop::Failed(error)),
+            };
+            // After a frame that cannot be understood nothing that follows can be either.
+            let is_framed = answered.is_ok() || !matches!(answered, Err(Stop::Failed(ref e)) if is_framing(e));
+            match answered {
+                Ok(()) => {}
+                Err(Stop::Gone) => return,
+                Err(Stop::Cancelled) => {
+                    let cancelled = response::Kind::Cancelled(messages::Cancelled {});
+                    if self.send(cancelled).await.is_err() {
+                        return;
+                    }
+                }
+                Err(Stop::Failed(error)) => {
+                    self.shared.counters.errors.fetch_add(1, Ordering::AcqRel);
+                    tracing::debug!(%error, "a request failed");
+                    if self.send(response::Kind::Error(error_to_proto(&error))).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            if !is_framed {
+                return;
+            }
+        }
+    }
+
+    async fn send(&mut self, answer: response::Kind) -> Result<(), Stop> {
+        self.writer.queue_response(answer)?;
+        self.writer.flush().await.map_err(gone)
+    }
+
+    async fn answer(&mut self, request: messages::Request) -> Result<(), Stop> {
+        let timeout = Some(request.timeout_ms).filter(|&ms| ms > 0).map(Duration::from_millis);
+        self.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let answer = match request.kind {
+            Some(request::Kind::Hello(hello)) => self.welcome(&hello)?,
+            Some(request::Kind::ListTables(list)) => {
+                let shared = Arc::clone(&self.shared);
+                self.watch(async move { list_tables(&shared, &list).await }).await?
+            }
+            Some(request::Kind::DescribeTable(describe)) => {
+                let shared = Arc::clone(&self.shared);
+                self.watch(async move { describe_table(&shared, &describe).await }).await?
+            }
+            Some(request::Kind::Plan(plan)) => {
+                let shared = Arc::clone(&self.shared);
+                self.watch(async move { plan_scan(&shared, &plan).await }).await?
+            }
+            Some(request::Kind::Read(read)) => self.read(read).await?,
+            Some(request::Kind::Renew(renew)) => self.renew(&renew)?,
+            Some(request::Kind::Release(release)) => {
+                let ticket = self.shared.open_ticket(&release.ticket)?;
+                self.shared.leases.release(&(ticket.request_digest, ticket.snapshot));
+                response::Kind::Released(messages::Released {})
+            }
+            Some(request::Kind::Ping(_)) => response::Kind::Pong(messages::Pong {}),
+            Some(request::Kind::Cancel(_)) => return Err(Stop::Cancelled),
+            None => return Err(Error::unimplemented("this server does not know the request").into()),
+        };
+        self.send(answer).await
+    }
+
+    fn welcome(&self, hello: &messages::Hello) -> Result<response::Kind> {
+        if !hello.versions.contains(&VERSION) {
+            return Err(Error::unimplemented(format!(
+                "this server speaks version {VERSION} of the service, the client {:?}",
+                hello.versions
+            )));
+        }
+        Ok(response::Kind::Welcome(messages::Welcome {
+            version: VERSION,
+            server: concat!("lightstream/", env!("CARGO_PKG_VERSION")).to_owned(),
+            features: Vec::new(),
+            limits: Some(messages::Limits {
+                request_bytes: self.shared.limits.message_bytes,
+                frame_bytes: self.shared.limits.frame_bytes,
+            }),
+            server_id: self.shared.server_id.clone(),
+        }))
+    }
+
+    fn renew(&self, renew: &messages::Renew) -> Result<response::Kind> {
+        let lifetime = self.shared.ticket_lifetime;
+        let expires_at_ms = expiry_ms(SystemTime::now(), lifetime);
+        let tickets = renew
+            .tickets
+            .iter()
+            .map(|sealed| {
+                let ticket = Ticket { expires_at_ms, ..self.shared.open_ticket(sealed)? };
+                self.shared.leases.renew(&(ticket.request_digest, ticket.snapshot.clone()), lifetime);
+                self.shared.ticket_key.seal(&ticket)
+            })
+            .collect::<Result<_>>()?;
+        Ok(response::Kind::Renewed(messages::Renewed { tickets, valid_for_ms: millis(lifetime) }))
+    }
+
+    /// Waits for work to be done, while the client may cancel, go or lose patience.
+    async fn watch<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T, Stop> {
+        let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
+        let far = Instant::now() + Duration::from_secs(86_400 * 365);
+        let deadline = self.deadline;
+        loop {
+            let progress = Instant::now() + PROGRESS_INTERVAL;
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    return match done {
+                        Ok(done) => done.map_err(Stop::Failed),
+                        Err(_) => Err(Error::internal("the table's own code panicked").into()),
+                    };
+                }
+                frame = self.reader.next() => return Err(interruption(frame)),
+                () = sleep_until(deadline.unwrap_or(far)), if deadline.is_some() => return Err(too_late().into()),
+                () = sleep_until(progress) => {
+                    self.send(response::Kind::Progress(messages::Progress::default())).await?;
+                }
+            }
+        }
+    }
+
+    /// Sends what is queued, while the client may go or lose patience.
+    async fn flush(&mut self) -> Result<(), Stop> {
+        // Between two frames a cancel is looked for, without waiting for one.
+        if let Some(frame) = self.reader.next().now_or_never() {
+            return Err(interruption(frame));
+        }
+        match self.deadline {
+            None => self.writer.flush().await.map_err(gone),
+            // Only a frame sent whole leaves the connection usable, so past the deadline it is given up.
+            Some(deadline) => match tokio::time::timeout_at(deadline, self.writer.flush()).await {
+                Ok(sent) => sent.map_err(gone),
+                Err(_) => Err(Stop::Gone),
+            },
+        }
+    }
+
+    async fn read(&mut self, read: messages::Read) -> Result<response::Kind, Stop> {
+        let _active = Active::new(&self.shared.counters, |counters| &counters.active_scans);
+        self.shared.counters.scans.fetch_add(1, Ordering::AcqRel);
+        let ticket = self.shared.open_ticket(&read.ticket)?;
+        let request = read.request.unwrap_or_default();
+        if request_digest(&request) != ticket.request_digest {
+            return Err(Error::invalid_argument("the ticket belongs to another scan request").into());
+        }
+        let limit = request.limit;
+        let shared = Arc::clone(&self.shared);
+        let (partition, index) = (ticket.partition, usize::try_from(ticket.partition).unwrap_or(usize::MAX));
+        let scan = self.watch(async move { find_scan(&shared, request, ticket).await }).await?;
+        let stripes = u64::from(read.stripes.max(1));
+        let units = Units { from: read.from_unit, stripe: u64::from(read.stripe), stripes };
+        if units.stripe >= stripes {
+            return Err(Error::invalid_argument(format!("there is no stripe {} of {stripes}", units.stripe)).into());
+        }
+        let known = scan.partitions().get(index).cloned().unwrap_or_default();
+        if !known.resumable && units != Units::ALL {
+            return Err(Error::invalid_argument("the partition can only be read as a whole").into());
+        }
+        let mut events = scan.open(index, units).map_err(|error| error.with_partition(partition))?;
+        let mut sending = Sending {
+            encoder: Encoder::try_new(Arc::clone(scan.schema()))?,
+            frame_bytes: Some(read.max_frame_bytes).filter(|&bytes| bytes > 0).map_or(DEFAULT_FRAME_BYTES, |bytes| {
+                usize::try_from(bytes.min(self.shared.limits.frame_bytes)).unwrap_or(usize::MAX)
+            }),
+            batch_rows: Some(read.batch_rows).filter(|&rows| rows > 0),
+            left: limit,
+            end: messages::ReadEnd::default(),
+        };
+        let mut wanted = units.within(known.units);
+        let mut next_unit = wanted.next();
+        while next_unit.is_some() && sending.left != Some(0) {
+            let event = self.watch(async { Ok(events.next().await) }).await?;
+            match event.transpose().map_err(|error| error.with_partition(partition))? {
+                Some(UnitEvent::Batch(batch)) => self.send_batch(&mut sending, batch).await?,
+                Some(UnitEvent::End(unit)) => {
+                    while next_unit.is_some_and(|next| next <= unit) {
+                        sending.end.units += 1;
+                        next_unit = wanted.next();
+                    }
+                    // It goes out with the next frame: nobody waits for it alone.
+                    self.writer.queue_response(response::Kind::UnitEnd(messages::UnitEnd { unit }))?;
+                }
+                None => {
+                    let error = Error::internal("the table ended before its last unit");
+                    return Err(error.with_partition(partition).into());
+                }
+            }
+        }
+        if sending.end.bytes == 0 {
+            let schema = Arc::clone(scan.schema());
+            self.send_batch(&mut sending, arrow_array::RecordBatch::new_empty(schema)).await?;
+        }
+        sending.end.limit_reached = next_unit.is_some();
+        Ok(response::Kind::ReadEnd(sending.end))
+    }
+
+    async fn send_batch(&mut self, sending: &mut Sending, batch: arrow_array::RecordBatch) -> Result<(), Stop> {
+        let rows = batch.num_rows() as u64;
+        let batch = match &mut sending.left {
+            Some(left) if rows > *left => {
+                let kept = batch.slice(0, usize::try_from(*left).unwrap_or(usize::MAX));
+                *left = 0;
+                kept
+            }
+            Some(left) => {
+                *left -= rows;
+                batch
+            }
+            None => batch,
+        };
+        if batch.num_rows() == 0 && sending.end.bytes > 0 {
+            return Ok(());
+        }
+        for part in sending.cut(&batch) {
+            let payload = sending.encoder.encode(&part)?;
+            let (bytes, rows) = (payload.len() as u64, part.num_rows() as u64);
+            self.writer.queue_batch(payload)?;
+            self.flush().await?;
+            sending.end.bytes += bytes;
+            sending.end.rows += rows;
+            sending.end.batches += u64::from(rows > 0);
+            self.shared.counters.batches_sent.fetch_add(1, Ordering::AcqRel);
+            self.shared.counters.rows_sent.fetch_add(rows, Ordering::AcqRel);
+            self.shared.counters.bytes_sent.fetch_add(bytes, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
+
+/// Where the answer to a Read stands.
+struct Sending {
+    encoder: Encoder,
+    frame_bytes: usize,
+    batch_rows: Option<u64>,
+    /// Rows that the limit leaves.
+    left: Option<u64>,
+    end: messages::ReadEnd,
+}
+
+impl Sending {
+    fn cut(&self, batch: &arrow_array::RecordBatch) -> Vec<arrow_array::RecordBatch> {
+        let rows = batch.num_rows();
+        let step = self.batch_rows.map_or(rows, |most| usize::try_from(most).unwrap_or(rows)).max(1);
+        if rows <= step {
+            return cut_rows(batch, self.frame_bytes);
+        }
+        let starts = (0..rows).step_by(step);
+        starts.flat_map(|start| cut_rows(&batch.slice(start, step.min(rows - start)), self.frame_bytes)).collect()
+    }
+}
+
+fn is_framing(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::DataLoss | ErrorCode::ResourceExhausted)
+}
+
+fn too_late() -> Error {
+    Error::deadline_exceeded("the request was not answered within the client's time limit")
+}
+
+fn interruption(frame: Result<Option<Frame>>) -> Stop {
+    match frame {
+        Ok(Some(Frame::Request(messages::Request { kind: Some(request::Kind::Cancel(_)), .. }))) => Stop::Cancelled,
+        // A second request before the first is answered breaks the protocol; nothing sensible can follow.
+        Ok(_) | Err(_) => Stop::Gone,
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+async fn find_table(shared: &Shared, name: &str) -> Result<Arc<dyn Table>> {
+    let table = shared.catalog.table(name).await.map_err(|error| error.with_table(name))?;
+    table.ok_or_else(|| Error::not_found(format!("there is no table {name:?}")).with_table(name))
+}
+
+async fn list_tables(shared: &Shared, list: &messages::ListTables) -> Result<response::Kind> {
+    let after = Some(list.page_token.as_str()).filter(|token| !token.is_empty());
+    let entries = shared.catalog.list(&list.prefix, after, PAGE_NAMES).await?;
+    let is_full = entries.len() == PAGE_NAMES;
+    let page_token = entries.last().filter(|_| is_full).map(|entry| entry.name.clone()).unwrap_or_default();
+    let tables = entries
+        .into_iter()
+        .map(|entry| messages::TableEntry { name: entry.name, kind: entry.kind.as_str().to_owned() })
+        .collect();
+    Ok(response::Kind::Tables(messages::Tables { tables, page_token }))
+}
+
+async fn describe_table(shared: &Shared, describe: &messages::DescribeTable) -> Result<response::Kind> {
+    let table = find_table(shared, &describe.name).await?;
+    let snapshot = Some(describe.snapshot.as_str()).filter(|snapshot| !snapshot.is_empty());
+    let info = table.describe(&describe.name, snapshot).await.map_err(|error| error.with_table(&describe.name))?;
+    Ok(response::Kind::TableInfo(info.to_proto()?))
+}
+
+async fn make_scan(shared: &Shared, request: &ScanRequest) -> Result<Arc<dyn Scan>> {
+    let name = request.source_name();
+    let table = match &request.source {
+        ScanSource::Table(name) => find_table(shared, name).await?,
+        ScanSource::Sql(query) => shared.catalog.query(query).await?,
+    };
+    table.plan(request).await.map_err(|error| error.with_table(name))
+}
+
+/// The scan that a ticket is for: one that is held, or else one planned again on the same snapshot.
+async fn find_scan(shared: &Shared, request: messages::ScanRequest, ticket: Ticket) -> Result<Arc<dyn Scan>> {
+    let key = (ticket.request_digest, ticket.snapshot);
+    if let Some(scan) = shared.leases.find(&key) {
+        return Ok(scan);
+    }
+    if key.1.starts_with(PLAN_ONLY) {
+        return Err(Error::expired("the plan is no longer held by this server: plan the scan again"));
+    }
+    let mut request = ScanRequest::from_proto(&request, &FilterLimits::default())?;
+    request.snapshot = Some(key.1.clone());
+    let scan = make_scan(shared, &request).await?;
+    if scan.snapshot() != Some(key.1.as_str()) {
+        return Err(Error::expired(format!("snapshot {:?} is no longer held", key.1)));
+    }
+    shared.leases.hold(key, Arc::clone(&scan), shared.ticket_lifetime);
+    Ok(scan)
+}
+
+async fn plan_scan(shared: &Shared, plan: &messages::Plan) -> Result<response::Kind> {
+    let wanted = plan.request.clone().unwrap_or_default();
+    let request = ScanRequest::from_proto(&wanted, &FilterLimits::default())?;
+    let scan = make_scan(shared, &request).await?;
+    shared.counters.plans.fetch_add(1, Ordering::AcqRel);
+    let digest = request_digest(&wanted);
+    let pinned = match scan.snapshot() {
+        Some(snapshot) => snapshot.to_owned(),
+        None => format!("{PLAN_ONLY}{}-{}", shared.server_id, shared.plan_ids.fetch_add(1, Ordering::AcqRel)),
+    };
+    let expires_at_ms = expiry_ms(SystemTime::now(), shared.ticket_lifetime);
+    let partitions = scan
+        .partitions()
+        .iter()
+        .zip(0..)
+        .map(|(partition, index)| {
+            let ticket = shared.ticket_key.seal(&Ticket {
+                request_digest: digest,
+                snapshot: pinned.clone(),
+                partition: index,
+                subject: String::new(),
+                expires_at_ms,
+            })?;
+            let offer = PartitionOffer {
+                ticket,
+                locations: Vec::new(),
+                rows: partition.rows,
+                bytes: partition.bytes,
+                units: partition.units,
+                resumable: partition.resumable,
+            };
+            Ok(offer.into_proto())
+        })
+        .collect::<Result<_>>()?;
+    let answer = messages::ScanPlan {
+        snapshot: scan.snapshot().unwrap_or_default().to_owned(),
+        schema: ipc::encode_schema(scan.schema())?,
+        ordering: scan.ordering().iter().map(SortColumn::to_proto).collect(),
+        statistics: Some(scan.statistics().to_proto()?),
+        filters: filters_to_proto(scan.filters()),
+        partitions,
+        valid_for_ms: millis(shared.ticket_lifetime),
+        inline: false,
+    };
+    shared.leases.hold((digest, pinned), scan, shared.ticket_lifetime);
+    Ok(response::Kind::ScanPlan(answer))
+}

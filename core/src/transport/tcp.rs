@@ -1,0 +1,71 @@
+//! TCP.
+
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{ByteStream, HostPort};
+use crate::error::{Error, Result};
+
+/// Idle connections are probed after this long, so that what lies between does not forget them.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+const BACKLOG: u32 = 1024;
+
+pub(super) async fn connect(hosts: &[HostPort]) -> Result<ByteStream> {
+    let mut failures = Vec::new();
+    for host in hosts {
+        let addresses = match tokio::net::lookup_host((host.host.as_str(), host.port)).await {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                failures.push(format!("{host}: the name cannot be resolved: {error}"));
+                continue;
+            }
+        };
+        for address in addresses {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return open(stream, address.to_string()),
+                Err(error) => failures.push(format!("{address}: {error}")),
+            }
+        }
+    }
+    Err(Error::unavailable(format!("no connection: {}", failures.join("; "))))
+}
+
+pub(super) async fn bind(host: &HostPort) -> Result<TcpListener> {
+    let cannot = |error: std::io::Error| Error::unavailable(format!("cannot listen at {host}: {error}")).with_source(error);
+    let addresses = tokio::net::lookup_host((host.host.as_str(), host.port)).await.map_err(cannot)?;
+    let mut last = None;
+    for address in addresses {
+        let socket = if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() };
+        let bound = socket.and_then(|socket| {
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)
+        });
+        match bound {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(cannot(last.unwrap_or_else(|| std::io::Error::from(std::io::ErrorKind::AddrNotAvailable))))
+}
+
+pub(super) async fn accept(listener: &TcpListener) -> Result<ByteStream> {
+    let (stream, address) = listener
+        .accept()
+        .await
+        .map_err(|error| Error::unavailable("a connection could not be accepted").with_source(error))?;
+    open(stream, address.to_string())
+}
+
+fn open(stream: TcpStream, peer: String) -> Result<ByteStream> {
+    let socket = SockRef::from(&stream);
+    socket
+        .set_tcp_nodelay(true)
+        .and_then(|()| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6)))
+        .map_err(|error| Error::unavailable("the connection could not be set up").with_source(error))?;
+    let (read, write) = stream.into_split();
+    Ok(ByteStream { read: Box::new(read), write: Box::new(write), peer })
+}
