@@ -37,11 +37,18 @@ const DEFAULT_CATALOG: &str = "lightstream";
 ///
 /// # Cancellation
 /// Dropping the future leaves the session as it was.
-pub async fn register_lightstream(ctx: &SessionContext, url: &str, options: Options) -> Result<Arc<LightstreamCatalog>> {
+pub async fn register_lightstream(
+    ctx: &SessionContext,
+    url: &str,
+    options: Options,
+) -> Result<Arc<LightstreamCatalog>> {
     let catalog = Arc::new(LightstreamCatalog::connect(url, options).await?);
     refuse_catalog_clash(ctx, DEFAULT_CATALOG)?;
     bare_names::register(ctx, &catalog)?;
-    ctx.register_catalog(DEFAULT_CATALOG, Arc::clone(&catalog) as Arc<dyn CatalogProvider>);
+    ctx.register_catalog(
+        DEFAULT_CATALOG,
+        Arc::clone(&catalog) as Arc<dyn CatalogProvider>,
+    );
     Ok(catalog)
 }
 
@@ -102,14 +109,19 @@ impl LightstreamCatalog {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
-        let client = Client::connect(url, options).await.map_err(error::external)?;
+        let client = Client::connect(url, options)
+            .await
+            .map_err(error::external)?;
         if let Some(table) = client.table_name() {
             let failure = Error::invalid_argument(
                 "a whole server is registered, but the URL names a table: leave it out, or use LightstreamTable::connect",
             );
             return Err(error::of_table(&client, table, failure));
         }
-        let catalog = Self { client, names: Arc::default() };
+        let catalog = Self {
+            client,
+            names: Arc::default(),
+        };
         catalog.refresh().await?;
         Ok(catalog)
     }
@@ -128,7 +140,11 @@ impl LightstreamCatalog {
     /// If the future is dropped, the names known before stay.
     pub async fn refresh(&self) -> Result<()> {
         let entries = self.client.tables("").await.map_err(|failure| {
-            error::external(failure.with_peer(self.client.location().to_string()).context("listing tables"))
+            error::external(
+                failure
+                    .with_peer(self.client.location().to_string())
+                    .context("listing tables"),
+            )
         })?;
         let names = Names::new(entries);
         *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
@@ -165,8 +181,12 @@ impl CatalogProvider for LightstreamCatalog {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        self.with_names(|names| names.has_schema(name))
-            .then(|| Arc::new(RemoteSchema { catalog: self.clone(), schema: name.to_owned() }) as Arc<dyn SchemaProvider>)
+        self.with_names(|names| names.has_schema(name)).then(|| {
+            Arc::new(RemoteSchema {
+                catalog: self.clone(),
+                schema: name.to_owned(),
+            }) as Arc<dyn SchemaProvider>
+        })
     }
 }
 
@@ -180,12 +200,15 @@ struct RemoteSchema {
 #[async_trait]
 impl SchemaProvider for RemoteSchema {
     fn table_names(&self) -> Vec<String> {
-        self.catalog.with_names(|names| names.tables_of(&self.schema))
+        self.catalog
+            .with_names(|names| names.tables_of(&self.schema))
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         // A name that is not listed may have come into being since.
-        let known = self.catalog.with_names(|names| names.full_name(&self.schema, name));
+        let known = self
+            .catalog
+            .with_names(|names| names.full_name(&self.schema, name));
         let full_name = match known {
             Some(full_name) => full_name,
             None if self.schema == UNQUALIFIED_SCHEMA => name.to_owned(),
@@ -195,7 +218,9 @@ impl SchemaProvider for RemoteSchema {
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        let known = self.catalog.with_names(|names| names.kind(&self.schema, name));
+        let known = self
+            .catalog
+            .with_names(|names| names.kind(&self.schema, name));
         match known {
             Some(kind) => Ok(Some(table_type(kind))),
             None => Ok(self.table(name).await?.map(|table| table.table_type())),
@@ -203,6 +228,7 @@ impl SchemaProvider for RemoteSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.catalog.with_names(|names| names.full_name(&self.schema, name).is_some())
+        self.catalog
+            .with_names(|names| names.full_name(&self.schema, name).is_some())
     }
 }

@@ -17,8 +17,8 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, Sched
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-    ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning,
+    PlanProperties, ReplaceChildrenOptions,
 };
 use lightstream_core::Client;
 use lightstream_core::protocol::plan::{Partition, ScanPlan};
@@ -61,10 +61,19 @@ pub struct LightstreamExec {
 
 impl LightstreamExec {
     /// Reads the plan in at most `target_partitions` streams.
-    pub(crate) fn new(client: Client, requested: ScanRequested, plan: ScanPlan, target_partitions: usize) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        requested: ScanRequested,
+        plan: ScanPlan,
+        target_partitions: usize,
+    ) -> Self {
         let groups = contiguous_groups(plan.partitions.len(), target_partitions);
         // Without being asked for order, a reader may deliver what comes first.
-        let order = if requested.is_ordered { plan.ordering.as_slice() } else { &[] };
+        let order = if requested.is_ordered {
+            plan.ordering.as_slice()
+        } else {
+            &[]
+        };
         let properties = PlanProperties::new(
             ordering::equivalences(&plan.schema, order),
             Partitioning::UnknownPartitioning(groups.len()),
@@ -110,25 +119,46 @@ impl LightstreamExec {
         let mut known = statistics::statistics(&self.plan.statistics, &self.plan.schema);
         if let Some(partition) = partition {
             known = known.to_inexact();
-            let rows = self.server_partitions(partition).iter().map(|partition| statistics::count(partition.rows));
+            let rows = self
+                .server_partitions(partition)
+                .iter()
+                .map(|partition| statistics::count(partition.rows));
             known.num_rows = rows.fold(Precision::Exact(0), |sum, rows| sum.add(&rows));
-            let bytes = self.server_partitions(partition).iter().map(|partition| statistics::count(partition.bytes));
-            known.total_byte_size = bytes.fold(Precision::Exact(0), |sum, bytes| sum.add(&bytes)).to_inexact();
+            let bytes = self
+                .server_partitions(partition)
+                .iter()
+                .map(|partition| statistics::count(partition.bytes));
+            known.total_byte_size = bytes
+                .fold(Precision::Exact(0), |sum, bytes| sum.add(&bytes))
+                .to_inexact();
             // Partitions are counted before filters.
             if !self.requested.exact_filters.is_empty() {
                 known = known.to_inexact();
             }
         }
         if let Some(fetch) = self.fetch {
-            let most = fetch.saturating_mul(if partition.is_some() { 1 } else { self.groups.len() });
+            let most = fetch.saturating_mul(if partition.is_some() {
+                1
+            } else {
+                self.groups.len()
+            });
             known.num_rows = known.num_rows.min(&Precision::Inexact(most));
         }
         let is_whole = self.fetch.is_none() && self.requested.inexact_filters.is_empty();
-        if is_whole && self.plan.snapshot.is_some() { known } else { known.to_inexact() }
+        if is_whole && self.plan.snapshot.is_some() {
+            known
+        } else {
+            known.to_inexact()
+        }
     }
 
     fn columns(&self) -> Vec<&str> {
-        self.plan.schema.fields().iter().map(|field| field.name().as_str()).collect()
+        self.plan
+            .schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect()
     }
 }
 
@@ -138,7 +168,9 @@ fn contiguous_groups(count: usize, most: usize) -> Vec<Range<usize>> {
     let groups = count.min(most).max(1);
     let (length, longer) = (count / groups, count % groups);
     let start = |group: usize| group * length + group.min(longer);
-    (0..groups).map(|group| start(group)..start(group + 1)).collect()
+    (0..groups)
+        .map(|group| start(group)..start(group + 1))
+        .collect()
 }
 
 impl fmt::Debug for LightstreamExec {
@@ -150,7 +182,12 @@ impl fmt::Debug for LightstreamExec {
 impl DisplayAs for LightstreamExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let location = self.client.location();
-        let ScanRequested { table, exact_filters, inexact_filters, .. } = &*self.requested;
+        let ScanRequested {
+            table,
+            exact_filters,
+            inexact_filters,
+            ..
+        } = &*self.requested;
         let partitions = self.plan.partitions.len();
         if matches!(format, DisplayFormatType::TreeRender) {
             writeln!(f, "table={table}")?;
@@ -159,13 +196,19 @@ impl DisplayAs for LightstreamExec {
             for filter in exact_filters {
                 write!(f, "\nfilter={filter}")?;
             }
-            return self.fetch.map_or(Ok(()), |fetch| write!(f, "\nlimit={fetch}"));
+            return self
+                .fetch
+                .map_or(Ok(()), |fetch| write!(f, "\nlimit={fetch}"));
         }
         write!(f, "LightstreamExec: location={location}, table={table}")?;
         if let Some(snapshot) = &self.plan.snapshot {
             write!(f, ", snapshot={snapshot}")?;
         }
-        write!(f, ", partitions={partitions}, projection=[{}]", self.columns().join(", "))?;
+        write!(
+            f,
+            ", partitions={partitions}, projection=[{}]",
+            self.columns().join(", ")
+        )?;
         if !exact_filters.is_empty() {
             write!(f, ", filters=[{}] (exact)", exact_filters.join(", "))?;
         }
@@ -177,10 +220,17 @@ impl DisplayAs for LightstreamExec {
         }
         if matches!(format, DisplayFormatType::Verbose) {
             for (index, group) in self.groups.iter().enumerate() {
-                let rows: Option<u64> =
-                    self.plan.partitions[group.clone()].iter().map(|partition| partition.rows.value()).sum();
+                let rows: Option<u64> = self.plan.partitions[group.clone()]
+                    .iter()
+                    .map(|partition| partition.rows.value())
+                    .sum();
                 let rows = rows.map_or("unknown".to_owned(), |rows| rows.to_string());
-                write!(f, "{}{index}: {} of {rows} rows", if index == 0 { ", streams=[" } else { ", " }, group.len())?;
+                write!(
+                    f,
+                    "{}{index}: {} of {rows} rows",
+                    if index == 0 { ", streams=[" } else { ", " },
+                    group.len()
+                )?;
             }
             f.write_str("]")?;
         }
@@ -206,14 +256,21 @@ impl ExecutionPlan for LightstreamExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if children.is_empty() { Ok(self) } else { internal_err!("LightstreamExec has no children") }
+        if children.is_empty() {
+            Ok(self)
+        } else {
+            internal_err!("LightstreamExec has no children")
+        }
     }
 
     fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
     }
 
     /// None: filters travel as text and trees of the core, and no dynamic filter is held.
@@ -224,9 +281,16 @@ impl ExecutionPlan for LightstreamExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         if partition >= self.groups.len() {
-            return internal_err!("LightstreamExec has {} partitions, not partition {partition}", self.groups.len());
+            return internal_err!(
+                "LightstreamExec has {} partitions, not partition {partition}",
+                self.groups.len()
+            );
         }
         let partitions = self.server_partitions(partition).to_vec();
         let schema: SchemaRef = Arc::clone(&self.plan.schema);
@@ -248,7 +312,10 @@ impl ExecutionPlan for LightstreamExec {
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         if partition.is_some_and(|partition| partition >= self.groups.len()) {
-            return internal_err!("LightstreamExec has {} partitions, not {partition:?}", self.groups.len());
+            return internal_err!(
+                "LightstreamExec has {} partitions, not {partition:?}",
+                self.groups.len()
+            );
         }
         Ok(Arc::new(self.known_statistics(partition)))
     }
@@ -270,7 +337,11 @@ impl ExecutionPlan for LightstreamExec {
             (None, Some(_)) => return None,
             (None, None) => None,
         };
-        Some(Arc::new(Self { fetch, metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }))
+        Some(Arc::new(Self {
+            fetch,
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self.clone()
+        }))
     }
 
     fn fetch(&self) -> Option<usize> {
@@ -288,9 +359,15 @@ mod tests {
             for most in 1..8 {
                 let groups = contiguous_groups(count, most);
                 assert!(groups.len() <= most && !groups.is_empty());
-                assert_eq!(groups.iter().cloned().flatten().collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
+                assert_eq!(
+                    groups.iter().cloned().flatten().collect::<Vec<_>>(),
+                    (0..count).collect::<Vec<_>>()
+                );
                 let lengths: Vec<_> = groups.iter().map(|group| group.len()).collect();
-                assert!(lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1, "{lengths:?}");
+                assert!(
+                    lengths.iter().max().unwrap() - lengths.iter().min().unwrap() <= 1,
+                    "{lengths:?}"
+                );
             }
         }
         assert_eq!(contiguous_groups(0, 4), [0..0]);

@@ -9,6 +9,7 @@ use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -52,7 +53,11 @@ pub(crate) async fn plan(
         (request, planned)
     } else {
         release(table, &planned).await;
-        let request = Request { projection: wider, limit: None, ..request };
+        let request = Request {
+            projection: wider,
+            limit: None,
+            ..request
+        };
         let planned = request.plan().await?;
         (request, planned)
     };
@@ -72,7 +77,12 @@ fn apply_here(
     let schema = DFSchema::try_from(input.schema())?;
     let filters = filters.into_iter().map(unnormalize_col);
     let predicate = match conjunction(filters) {
-        Some(predicate) => create_physical_expr(&predicate, &schema, state.execution_props())?,
+        Some(predicate) => create_physical_expr(
+            &predicate,
+            &schema,
+            state.execution_props(),
+            &PhysicalPlanningContext::default(),
+        )?,
         // Planned anew, the server keeps its promises after all.
         None => datafusion::physical_expr::expressions::lit(true),
     };
@@ -103,7 +113,11 @@ struct HandedDown<'a> {
 
 impl<'a> HandedDown<'a> {
     fn new(table: &LightstreamTable, filters: &'a [Expr]) -> Self {
-        let mut handed_down = Self { sent: Vec::new(), withheld: Vec::new(), are_all_exact: true };
+        let mut handed_down = Self {
+            sent: Vec::new(),
+            withheld: Vec::new(),
+            are_all_exact: true,
+        };
         let mut size = filter::Size::default();
         for filter in filters {
             let Some(conjunct) = table.conjunct(filter) else {
@@ -122,13 +136,24 @@ impl<'a> HandedDown<'a> {
     }
 
     fn to_core(&self) -> Filter {
-        let conjuncts: Vec<CoreExpr> = self.sent.iter().map(|(_, conjunct)| conjunct.expr.clone()).collect();
-        Filter { float_rule: filter::FLOAT_RULE, conjuncts }
+        let conjuncts: Vec<CoreExpr> = self
+            .sent
+            .iter()
+            .map(|(_, conjunct)| conjunct.expr.clone())
+            .collect();
+        Filter {
+            float_rule: filter::FLOAT_RULE,
+            conjuncts,
+        }
     }
 
     /// Filters that DataFusion was told are exact.
     fn promised(&self) -> impl Iterator<Item = &'a Expr> {
-        let sent = self.sent.iter().filter(|(_, conjunct)| conjunct.is_exact).map(|(filter, _)| *filter);
+        let sent = self
+            .sent
+            .iter()
+            .filter(|(_, conjunct)| conjunct.is_exact)
+            .map(|(filter, _)| *filter);
         sent.chain(self.withheld.iter().copied())
     }
 
@@ -138,15 +163,25 @@ impl<'a> HandedDown<'a> {
         let broken = answered
             .filter(|((_, conjunct), support)| conjunct.is_exact && **support != Support::Exact)
             .map(|((filter, _), _)| *filter);
-        broken.chain(self.withheld.iter().copied()).cloned().collect()
+        broken
+            .chain(self.withheld.iter().copied())
+            .cloned()
+            .collect()
     }
 
     /// The projection, followed by those columns that any promised filter needs and it lacks.
-    fn with_columns_of_promised(&self, projection: Option<&[usize]>, schema: &Schema) -> Option<Vec<usize>> {
+    fn with_columns_of_promised(
+        &self,
+        projection: Option<&[usize]>,
+        schema: &Schema,
+    ) -> Option<Vec<usize>> {
         let mut columns = projection?.to_vec();
         for filter in self.promised() {
-            let mut needed: Vec<usize> =
-                filter.column_refs().into_iter().filter_map(|column| schema.index_of(&column.name).ok()).collect();
+            let mut needed: Vec<usize> = filter
+                .column_refs()
+                .into_iter()
+                .filter_map(|column| schema.index_of(&column.name).ok())
+                .collect();
             needed.sort_unstable();
             needed.retain(|column| !columns.contains(column));
             columns.extend(needed);
@@ -176,7 +211,8 @@ struct Request<'a> {
 impl Request<'_> {
     /// Whether rows are wanted in the table's order: where it is known DataFusion can save a sort.
     fn is_ordered(&self) -> bool {
-        self.table.client().options().ordered.unwrap_or(false) || !self.table.info().ordering.is_empty()
+        self.table.client().options().ordered.unwrap_or(false)
+            || !self.table.info().ordering.is_empty()
     }
 
     async fn plan(&self) -> Result<ScanPlan> {
@@ -188,9 +224,14 @@ impl Request<'_> {
         request.filter = self.filters.to_core();
         request.limit = self.limit.map(|limit| limit as u64);
         request.snapshot = options.snapshot.clone();
-        request.max_partitions = options.partitions.or_else(|| u32::try_from(self.target_partitions).ok());
+        request.max_partitions = options
+            .partitions
+            .or_else(|| u32::try_from(self.target_partitions).ok());
         request.ordered = self.is_ordered();
-        let plan = client.plan(&request).await.map_err(|failure| error::of_table(client, name, failure))?;
+        let plan = client
+            .plan(&request)
+            .await
+            .map_err(|failure| error::of_table(client, name, failure))?;
 
         let described = projected(&self.table.info().schema, self.projection.as_deref())?;
         match schema::difference(&described, &plan.schema) {
@@ -213,7 +254,12 @@ impl Request<'_> {
             limit: self.limit,
             is_ordered: self.is_ordered(),
         };
-        LightstreamExec::new(self.table.client().clone(), requested, plan, self.target_partitions)
+        LightstreamExec::new(
+            self.table.client().clone(),
+            requested,
+            plan,
+            self.target_partitions,
+        )
     }
 }
 

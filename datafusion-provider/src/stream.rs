@@ -11,10 +11,13 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use datafusion::physical_plan::RecordBatchStream;
-use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, Time,
+};
 use futures::{Stream, StreamExt};
+use lightstream_core::client::PartitionReader;
 use lightstream_core::protocol::plan::Partition;
-use lightstream_core::{Client, Error, PartitionReader};
+use lightstream_core::{Client, Error};
 
 use crate::convert::{error, schema};
 
@@ -75,7 +78,11 @@ impl ScanStream {
                 Some(Ok(batch)) => return Poll::Ready(Some(self.accept(batch))),
                 Some(Err(failure)) => {
                     self.end();
-                    return Poll::Ready(Some(Err(error::of_table(&self.client, &self.table, failure))));
+                    return Poll::Ready(Some(Err(error::of_table(
+                        &self.client,
+                        &self.table,
+                        failure,
+                    ))));
                 }
             }
         }
@@ -88,14 +95,22 @@ impl ScanStream {
         if !Arc::ptr_eq(received, &self.schema) {
             if let Some(difference) = schema::difference(&self.schema, received) {
                 self.end();
-                let failure = Error::data_loss(format!("rows came with a schema other than planned:{difference}"));
+                let failure = Error::data_loss(format!(
+                    "rows came with a schema other than planned:{difference}"
+                ));
                 return Err(error::of_table(&self.client, &self.table, failure));
             }
         }
-        let Some(remaining) = &mut self.remaining else { return Ok(batch) };
+        let Some(remaining) = &mut self.remaining else {
+            return Ok(batch);
+        };
         let wanted = batch.num_rows().min(*remaining);
         *remaining -= wanted;
-        Ok(if wanted < batch.num_rows() { batch.slice(0, wanted) } else { batch })
+        Ok(if wanted < batch.num_rows() {
+            batch.slice(0, wanted)
+        } else {
+            batch
+        })
     }
 
     fn end_partition(&mut self) {
@@ -147,7 +162,8 @@ impl ScanMetrics {
             baseline: BaselineMetrics::new(metrics, partition),
             bytes_received: MetricBuilder::new(metrics).counter("bytes_received", partition),
             frames: MetricBuilder::new(metrics).counter("frames", partition),
-            time_to_first_batch: MetricBuilder::new(metrics).subset_time("time_to_first_batch", partition),
+            time_to_first_batch: MetricBuilder::new(metrics)
+                .subset_time("time_to_first_batch", partition),
             started: None,
             has_first_batch: false,
             seen: (0, 0),
@@ -158,7 +174,8 @@ impl ScanMetrics {
     fn count(&mut self, reader: &PartitionReader) {
         let read = reader.metrics();
         let now = (read.bytes(), read.frames());
-        let grown = |now: u64, seen: u64| usize::try_from(now.saturating_sub(seen)).unwrap_or(usize::MAX);
+        let grown =
+            |now: u64, seen: u64| usize::try_from(now.saturating_sub(seen)).unwrap_or(usize::MAX);
         self.bytes_received.add(grown(now.0, self.seen.0));
         self.frames.add(grown(now.1, self.seen.1));
         self.seen = now;

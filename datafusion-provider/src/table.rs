@@ -52,7 +52,9 @@ impl LightstreamTable {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn connect(url: &str, options: Options) -> Result<Self> {
-        let client = Client::connect(url, options).await.map_err(error::external)?;
+        let client = Client::connect(url, options)
+            .await
+            .map_err(error::external)?;
         let Some(name) = client.table_name().map(str::to_owned) else {
             return Err(error::external(
                 Error::invalid_argument(
@@ -79,7 +81,10 @@ impl LightstreamTable {
             .describe(&name, snapshot.as_deref())
             .await
             .map_err(|failure| error::of_table(&client, &name, failure))?;
-        Ok(Self { client, info: Arc::new(info) })
+        Ok(Self {
+            client,
+            info: Arc::new(info),
+        })
     }
 
     /// The client that the table is read through.
@@ -99,7 +104,11 @@ impl LightstreamTable {
 
     /// What the server can be asked to apply of a filter.
     pub(crate) fn conjunct(&self, filter: &Expr) -> Option<filter::Conjunct> {
-        filter::conjunct(filter, &self.info.schema, self.info.capabilities.exact_filters)
+        filter::conjunct(
+            filter,
+            &self.info.schema,
+            self.info.capabilities.exact_filters,
+        )
     }
 }
 
@@ -132,19 +141,37 @@ impl TableProvider for LightstreamTable {
         scan::plan(self, state, projection.map(Vec::as_slice), filters, limit).await
     }
 
-    async fn scan_with_args<'a>(&self, state: &dyn Session, args: ScanArgs<'a>) -> Result<ScanResult> {
+    async fn scan_with_args<'a>(
+        &self,
+        state: &dyn Session,
+        args: ScanArgs<'a>,
+    ) -> Result<ScanResult> {
         let filters = args.filters().unwrap_or_default();
-        Ok(scan::plan(self, state, args.projection(), filters, args.limit()).await?.into())
+        Ok(
+            scan::plan(self, state, args.projection(), filters, args.limit())
+                .await?
+                .into(),
+        )
     }
 
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(filters.iter().map(|filter| filter::pushdown(self.conjunct(filter).as_ref())).collect())
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| filter::pushdown(self.conjunct(filter).as_ref()))
+            .collect())
     }
 
     /// Estimates, unless a snapshot is pinned: a scan may see newer rows. The scan itself knows better.
     fn statistics(&self) -> Option<Statistics> {
         let known = statistics::statistics(&self.info.statistics, &self.info.schema);
-        Some(if self.is_pinned() { known } else { known.to_inexact() })
+        Some(if self.is_pinned() {
+            known
+        } else {
+            known.to_inexact()
+        })
     }
 }
 

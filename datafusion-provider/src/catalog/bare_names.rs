@@ -23,23 +23,38 @@ const CLASHES_NAMED: usize = 5;
 pub(super) fn register(ctx: &SessionContext, catalog: &LightstreamCatalog) -> Result<()> {
     let state = ctx.state();
     let defaults = &state.config().options().catalog;
-    let Some(session_catalog) = ctx.catalog(&defaults.default_catalog) else { return Ok(()) };
-    let Some(local) = session_catalog.schema(&defaults.default_schema) else { return Ok(()) };
+    let Some(session_catalog) = ctx.catalog(&defaults.default_catalog) else {
+        return Ok(());
+    };
+    let Some(local) = session_catalog.schema(&defaults.default_schema) else {
+        return Ok(());
+    };
 
     let clashes: Vec<String> = catalog.with_names(|names| {
-        names.whole().filter(|name| local.table_exist(name)).map(|name| format!("{name:?}")).collect()
+        names
+            .whole()
+            .filter(|name| local.table_exist(name))
+            .map(|name| format!("{name:?}"))
+            .collect()
     });
     if !clashes.is_empty() {
         let more = clashes.len().saturating_sub(CLASHES_NAMED);
         let listed = clashes[..clashes.len() - more].join(", ");
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         return Err(DataFusionError::Configuration(format!(
             "the session has tables of the same names as the server at {}: {listed}{more}; use register_lightstream_as, \
              which registers the catalog alone",
             catalog.client().location()
         )));
     }
-    let layered = Arc::new(BareNames { local, remote: catalog.clone() });
+    let layered = Arc::new(BareNames {
+        local,
+        remote: catalog.clone(),
+    });
     session_catalog.register_schema(&defaults.default_schema, layered)?;
     Ok(())
 }
@@ -59,7 +74,8 @@ impl SchemaProvider for BareNames {
 
     fn table_names(&self) -> Vec<String> {
         let mut all: BTreeSet<String> = self.local.table_names().into_iter().collect();
-        self.remote.with_names(|names| all.extend(names.whole().map(str::to_owned)));
+        self.remote
+            .with_names(|names| all.extend(names.whole().map(str::to_owned)));
         all.into_iter().collect()
     }
 
@@ -75,10 +91,17 @@ impl SchemaProvider for BareNames {
         if let Some(kind) = self.local.table_type(name).await? {
             return Ok(Some(kind));
         }
-        Ok(self.remote.with_names(|names| names.whole_kind(name)).map(table_type))
+        Ok(self
+            .remote
+            .with_names(|names| names.whole_kind(name))
+            .map(table_type))
     }
 
-    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
         if !self.local.table_exist(&name) && self.is_remote(&name) {
             return Err(DataFusionError::Configuration(format!(
                 "{name:?} is a table of the server at {}: register under another name",
@@ -99,6 +122,7 @@ impl SchemaProvider for BareNames {
 
 impl BareNames {
     fn is_remote(&self, name: &str) -> bool {
-        self.remote.with_names(|names: &Names| names.whole_kind(name).is_some())
+        self.remote
+            .with_names(|names: &Names| names.whole_kind(name).is_some())
     }
 }

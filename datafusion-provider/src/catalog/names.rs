@@ -18,7 +18,9 @@ impl Names {
     pub(super) fn new(mut entries: Vec<TableEntry>) -> Self {
         let mut names = Self::default();
         // DataFusion looks here for every name without a schema, so it is there even where it is empty.
-        names.schemas.insert(UNQUALIFIED_SCHEMA.to_owned(), BTreeMap::new());
+        names
+            .schemas
+            .insert(UNQUALIFIED_SCHEMA.to_owned(), BTreeMap::new());
         // Of `t` and `public.t` the shorter name is the one that users write.
         entries.sort_by_key(|entry| entry.name.len());
         for entry in entries {
@@ -39,7 +41,10 @@ impl Names {
     }
 
     pub(super) fn tables_of(&self, schema: &str) -> Vec<String> {
-        self.schemas.get(schema).map(|tables| tables.keys().cloned().collect()).unwrap_or_default()
+        self.schemas
+            .get(schema)
+            .map(|tables| tables.keys().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// The name under which the server knows a table.
@@ -74,16 +79,28 @@ mod tests {
     use super::*;
 
     fn names(all: &[&str]) -> Names {
-        let entry = |name: &&str| TableEntry { name: (*name).to_owned(), kind: TableKind::Table };
+        let entry = |name: &&str| TableEntry {
+            name: (*name).to_owned(),
+            kind: TableKind::Table,
+        };
         Names::new(all.iter().map(entry).collect())
     }
 
     #[test]
     fn names_are_parted_at_the_last_dot() {
-        let names = names(&["flights", "sales.orders", "europe.sales.orders", ".odd", "odd."]);
+        let names = names(&[
+            "flights",
+            "sales.orders",
+            "europe.sales.orders",
+            ".odd",
+            "odd.",
+        ]);
         assert_eq!(names.schemas(), ["europe.sales", "public", "sales"]);
         assert_eq!(names.tables_of("public"), [".odd", "flights", "odd."]);
-        assert_eq!(names.full_name("europe.sales", "orders").as_deref(), Some("europe.sales.orders"));
+        assert_eq!(
+            names.full_name("europe.sales", "orders").as_deref(),
+            Some("europe.sales.orders")
+        );
         assert_eq!(names.full_name("sales", "gone"), None);
         assert_eq!(names.whole().count(), 5);
     }

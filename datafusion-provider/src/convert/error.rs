@@ -14,7 +14,11 @@ pub(crate) fn external(error: Error) -> DataFusionError {
 
 /// The error as DataFusion carries it, naming the table and the server where the core did not.
 pub(crate) fn of_table(client: &Client, table: &str, error: Error) -> DataFusionError {
-    external(error.with_table(table).with_peer(client.location().to_string()))
+    external(
+        error
+            .with_table(table)
+            .with_peer(client.location().to_string()),
+    )
 }
 
 /// The core's error behind a DataFusion error, however deep it lies; `None` where the failure came from elsewhere.
@@ -60,7 +64,11 @@ mod tests {
             DataFusionError::Collection(vec![DataFusionError::Plan("other".into()), ours()]),
         ];
         for error in wrapped {
-            assert_eq!(lightstream_error(&error).unwrap().code(), lightstream_core::ErrorCode::Expired, "{error:?}");
+            assert_eq!(
+                lightstream_error(&error).unwrap().code(),
+                lightstream_core::ErrorCode::Expired,
+                "{error:?}"
+            );
         }
         assert!(lightstream_error(&DataFusionError::Plan("other".into())).is_none());
     }

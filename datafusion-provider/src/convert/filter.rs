@@ -15,7 +15,8 @@ use datafusion::functions::string::starts_with::StartsWithFunc;
 use datafusion::logical_expr::expr::{Between, InList, Like, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use lightstream_core::protocol::filter::{
-    ArithmeticOp, CompareOp, Expr as CoreExpr, FilterLimits, FloatRule, StringMatchOp, Support, support,
+    ArithmeticOp, CompareOp, Expr as CoreExpr, FilterLimits, FloatRule, StringMatchOp, Support,
+    support,
 };
 
 /// How DataFusion compares floating-point values.
@@ -63,13 +64,28 @@ impl Size {
 }
 
 /// What a server can be asked to apply of a filter on a table of this schema; `None` for nothing.
-pub(crate) fn conjunct(filter: &Expr, schema: &Schema, has_exact_filters: bool) -> Option<Conjunct> {
-    let translator = Translator { schema, size: Cell::default() };
+pub(crate) fn conjunct(
+    filter: &Expr,
+    schema: &Schema,
+    has_exact_filters: bool,
+) -> Option<Conjunct> {
+    let translator = Translator {
+        schema,
+        size: Cell::default(),
+    };
     let Translated { expr, is_whole } = translator.predicate(filter, 0)?;
     let size = translator.size.get();
     match support(&expr, schema, FLOAT_RULE) {
-        Support::Exact => Some(Conjunct { expr, is_exact: is_whole && has_exact_filters, size }),
-        Support::Inexact => Some(Conjunct { expr, is_exact: false, size }),
+        Support::Exact => Some(Conjunct {
+            expr,
+            is_exact: is_whole && has_exact_filters,
+            size,
+        }),
+        Support::Inexact => Some(Conjunct {
+            expr,
+            is_exact: false,
+            size,
+        }),
         Support::Unsupported => None,
     }
 }
@@ -110,28 +126,45 @@ impl Translator<'_> {
         }
         match expr {
             Expr::Alias(alias) => self.predicate(&alias.expr, depth + 1),
-            Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => {
+            Expr::BinaryExpr(BinaryExpr {
+                op: Operator::And, ..
+            }) => {
                 let operands = chain(expr, Operator::And);
                 let all = operands.len();
-                let kept: Vec<_> =
-                    operands.into_iter().filter_map(|operand| self.predicate(operand, depth + 1)).collect();
+                let kept: Vec<_> = operands
+                    .into_iter()
+                    .filter_map(|operand| self.predicate(operand, depth + 1))
+                    .collect();
                 let is_whole = kept.len() == all && kept.iter().all(|operand| operand.is_whole);
                 let mut kept: Vec<_> = kept.into_iter().map(|operand| operand.expr).collect();
                 match kept.len() {
                     0 => None,
                     1 => kept.pop().map(|expr| Translated { expr, is_whole }),
-                    _ => Some(Translated { expr: CoreExpr::And(kept), is_whole }),
+                    _ => Some(Translated {
+                        expr: CoreExpr::And(kept),
+                        is_whole,
+                    }),
                 }
             }
-            Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
+            Expr::BinaryExpr(BinaryExpr {
+                op: Operator::Or, ..
+            }) => {
                 let operands = chain(expr, Operator::Or);
-                let operands: Vec<_> =
-                    operands.into_iter().map(|operand| self.predicate(operand, depth + 1)).collect::<Option<_>>()?;
+                let operands: Vec<_> = operands
+                    .into_iter()
+                    .map(|operand| self.predicate(operand, depth + 1))
+                    .collect::<Option<_>>()?;
                 let is_whole = operands.iter().all(|operand| operand.is_whole);
                 let operands = operands.into_iter().map(|operand| operand.expr).collect();
-                Some(Translated { expr: CoreExpr::Or(operands), is_whole })
+                Some(Translated {
+                    expr: CoreExpr::Or(operands),
+                    is_whole,
+                })
             }
-            other => self.value(other, depth).map(|expr| Translated { expr, is_whole: true }),
+            other => self.value(other, depth).map(|expr| Translated {
+                expr,
+                is_whole: true,
+            }),
         }
     }
 
@@ -140,7 +173,10 @@ impl Translator<'_> {
         if depth > MAX_DEPTH {
             return None;
         }
-        self.count(Size { nodes: 1, ..Size::default() })?;
+        self.count(Size {
+            nodes: 1,
+            ..Size::default()
+        })?;
         let boxed = |expr: &Expr| self.value(expr, depth + 1).map(Box::new);
         match expr {
             Expr::Alias(alias) => self.value(&alias.expr, depth + 1),
@@ -151,40 +187,74 @@ impl Translator<'_> {
             Expr::Literal(value, _) => self.literal(value),
             Expr::BinaryExpr(binary) => self.binary(expr, binary, depth),
             Expr::Not(operand) => Some(CoreExpr::Not(boxed(operand)?)),
-            Expr::IsNull(operand) | Expr::IsUnknown(operand) => Some(CoreExpr::IsNull(boxed(operand)?)),
-            Expr::IsNotNull(operand) | Expr::IsNotUnknown(operand) => Some(CoreExpr::IsNotNull(boxed(operand)?)),
-            Expr::IsTrue(operand) => self.is_bool(operand, CompareOp::IsNotDistinctFrom, true, depth),
-            Expr::IsFalse(operand) => self.is_bool(operand, CompareOp::IsNotDistinctFrom, false, depth),
-            Expr::IsNotTrue(operand) => self.is_bool(operand, CompareOp::IsDistinctFrom, true, depth),
-            Expr::IsNotFalse(operand) => self.is_bool(operand, CompareOp::IsDistinctFrom, false, depth),
-            Expr::Between(Between { expr, negated, low, high }) => Some(CoreExpr::Between {
+            Expr::IsNull(operand) | Expr::IsUnknown(operand) => {
+                Some(CoreExpr::IsNull(boxed(operand)?))
+            }
+            Expr::IsNotNull(operand) | Expr::IsNotUnknown(operand) => {
+                Some(CoreExpr::IsNotNull(boxed(operand)?))
+            }
+            Expr::IsTrue(operand) => {
+                self.is_bool(operand, CompareOp::IsNotDistinctFrom, true, depth)
+            }
+            Expr::IsFalse(operand) => {
+                self.is_bool(operand, CompareOp::IsNotDistinctFrom, false, depth)
+            }
+            Expr::IsNotTrue(operand) => {
+                self.is_bool(operand, CompareOp::IsDistinctFrom, true, depth)
+            }
+            Expr::IsNotFalse(operand) => {
+                self.is_bool(operand, CompareOp::IsDistinctFrom, false, depth)
+            }
+            Expr::Between(Between {
+                expr,
+                negated,
+                low,
+                high,
+            }) => Some(CoreExpr::Between {
                 operand: boxed(expr)?,
                 low: boxed(low)?,
                 high: boxed(high)?,
                 negated: *negated,
             }),
-            Expr::InList(InList { expr, list, negated }) => {
+            Expr::InList(InList {
+                expr,
+                list,
+                negated,
+            }) => {
                 let values = list.iter().map(|value| match value {
                     Expr::Literal(value, _) => Some(value.clone()),
                     _ => None,
                 });
-                self.count(Size { list_values: list.len(), ..Size::default() })?;
-                let values = ScalarValue::iter_to_array(values.collect::<Option<Vec<_>>>()?).ok()?;
+                self.count(Size {
+                    list_values: list.len(),
+                    ..Size::default()
+                })?;
+                let values =
+                    ScalarValue::iter_to_array(values.collect::<Option<Vec<_>>>()?).ok()?;
                 self.count_literal(&values)?;
-                Some(CoreExpr::in_list(self.value(expr, depth + 1)?, values, *negated))
+                Some(CoreExpr::in_list(
+                    self.value(expr, depth + 1)?,
+                    values,
+                    *negated,
+                ))
             }
-            Expr::Like(Like { negated, expr, pattern, escape_char: None | Some('\\'), case_insensitive }) => {
-                Some(CoreExpr::Like {
-                    operand: boxed(expr)?,
-                    pattern: boxed(pattern)?,
-                    case_insensitive: *case_insensitive,
-                    negated: *negated,
-                })
-            }
+            Expr::Like(Like {
+                negated,
+                expr,
+                pattern,
+                escape_char: None | Some('\\'),
+                case_insensitive,
+            }) => Some(CoreExpr::Like {
+                operand: boxed(expr)?,
+                pattern: boxed(pattern)?,
+                case_insensitive: *case_insensitive,
+                negated: *negated,
+            }),
             // TRY_CAST turns what does not fit into null, which no lossless cast needs.
-            Expr::Cast(cast) if cast.field.metadata().is_empty() => {
-                Some(CoreExpr::Cast { operand: boxed(&cast.expr)?, data_type: cast.field.data_type().clone() })
-            }
+            Expr::Cast(cast) if cast.field.metadata().is_empty() => Some(CoreExpr::Cast {
+                operand: boxed(&cast.expr)?,
+                data_type: cast.field.data_type().clone(),
+            }),
             Expr::ScalarFunction(function) => self.function(function, depth),
             // Subqueries, placeholders, outer references, CASE, other functions, and whatever comes to be.
             _ => None,
@@ -193,16 +263,29 @@ impl Translator<'_> {
 
     fn binary(&self, expr: &Expr, binary: &BinaryExpr, depth: usize) -> Option<CoreExpr> {
         let all = |op| -> Option<Vec<_>> {
-            chain(expr, op).into_iter().map(|operand| self.value(operand, depth + 1)).collect()
+            chain(expr, op)
+                .into_iter()
+                .map(|operand| self.value(operand, depth + 1))
+                .collect()
         };
-        let sides = || Some((self.value(&binary.left, depth + 1)?, self.value(&binary.right, depth + 1)?));
+        let sides = || {
+            Some((
+                self.value(&binary.left, depth + 1)?,
+                self.value(&binary.right, depth + 1)?,
+            ))
+        };
         let compare = |op| sides().map(|(left, right)| CoreExpr::compare(op, left, right));
         // Whether it may overflow, where DataFusion wraps around, or fail is judged with all else.
         let arithmetic = |op| sides().map(|(left, right)| CoreExpr::arithmetic(op, left, right));
         let like = |negated, case_insensitive| {
             let (operand, pattern) = sides()?;
             let (operand, pattern) = (Box::new(operand), Box::new(pattern));
-            Some(CoreExpr::Like { operand, pattern, case_insensitive, negated })
+            Some(CoreExpr::Like {
+                operand,
+                pattern,
+                case_insensitive,
+                negated,
+            })
         };
         match binary.op {
             Operator::And => all(Operator::And).map(CoreExpr::And),
@@ -229,8 +312,18 @@ impl Translator<'_> {
     }
 
     /// `IS [NOT] TRUE` and its kin: never null.
-    fn is_bool(&self, operand: &Expr, op: CompareOp, value: bool, depth: usize) -> Option<CoreExpr> {
-        Some(CoreExpr::compare(op, self.value(operand, depth + 1)?, self.literal(&ScalarValue::from(value))?))
+    fn is_bool(
+        &self,
+        operand: &Expr,
+        op: CompareOp,
+        value: bool,
+        depth: usize,
+    ) -> Option<CoreExpr> {
+        Some(CoreExpr::compare(
+            op,
+            self.value(operand, depth + 1)?,
+            self.literal(&ScalarValue::from(value))?,
+        ))
     }
 
     fn literal(&self, value: &ScalarValue) -> Option<CoreExpr> {
@@ -240,7 +333,10 @@ impl Translator<'_> {
     }
 
     fn count_literal(&self, array: &ArrayRef) -> Option<()> {
-        self.count(Size { literal_bytes: array.get_buffer_memory_size() + LITERAL_BYTES, ..Size::default() })
+        self.count(Size {
+            literal_bytes: array.get_buffer_memory_size() + LITERAL_BYTES,
+            ..Size::default()
+        })
     }
 
     /// Functions are known by what implements them: a name may stand for anything.
@@ -257,7 +353,9 @@ impl Translator<'_> {
         } else {
             return None;
         };
-        let [operand, text] = function.args.as_slice() else { return None };
+        let [operand, text] = function.args.as_slice() else {
+            return None;
+        };
         let operand = Box::new(self.value(operand, depth + 1)?);
         let text = Box::new(self.value(text, depth + 1)?);
         Some(CoreExpr::StringMatch { op, operand, text })
@@ -266,9 +364,13 @@ impl Translator<'_> {
     /// A field of a struct that cannot be null: within a null struct DataFusion still sees the field's own value.
     fn nested_column(&self, args: &[Expr], depth: usize) -> Option<CoreExpr> {
         let (base, names) = args.split_first()?;
-        let CoreExpr::Column(mut path) = self.value(base, depth + 1)? else { return None };
+        let CoreExpr::Column(mut path) = self.value(base, depth + 1)? else {
+            return None;
+        };
         for name in names {
-            let Expr::Literal(name, _) = name else { return None };
+            let Expr::Literal(name, _) = name else {
+                return None;
+            };
             path.push(name.try_as_str().flatten()?.to_owned());
         }
         self.field_type(&path)?;
@@ -280,7 +382,9 @@ impl Translator<'_> {
         let (first, rest) = path.split_first()?;
         let mut field = self.schema.field_with_name(first).ok()?;
         for name in rest {
-            let DataType::Struct(fields) = field.data_type() else { return None };
+            let DataType::Struct(fields) = field.data_type() else {
+                return None;
+            };
             if field.is_nullable() {
                 return None;
             }
@@ -296,7 +400,9 @@ fn chain(expr: &Expr, op: Operator) -> Vec<&Expr> {
     let mut rest = vec![expr];
     while let Some(expr) = rest.pop() {
         match expr {
-            Expr::BinaryExpr(binary) if binary.op == op => rest.extend([&*binary.right, &*binary.left]),
+            Expr::BinaryExpr(binary) if binary.op == op => {
+                rest.extend([&*binary.right, &*binary.left])
+            }
             other => operands.push(other),
         }
     }

@@ -11,7 +11,10 @@ use lightstream_core::protocol::table::SortColumn;
 /// What DataFusion may rely on within each partition: as much of the order, from its first column on, as the output
 /// holds and both sides understand alike.
 pub(crate) fn equivalences(schema: &SchemaRef, ordering: &[SortColumn]) -> EquivalenceProperties {
-    let known: Vec<PhysicalSortExpr> = ordering.iter().map_while(|column| sort_expr(schema, column)).collect();
+    let known: Vec<PhysicalSortExpr> = ordering
+        .iter()
+        .map_while(|column| sort_expr(schema, column))
+        .collect();
     if known.is_empty() {
         EquivalenceProperties::new(Arc::clone(schema))
     } else {
@@ -20,7 +23,9 @@ pub(crate) fn equivalences(schema: &SchemaRef, ordering: &[SortColumn]) -> Equiv
 }
 
 fn sort_expr(schema: &Schema, column: &SortColumn) -> Option<PhysicalSortExpr> {
-    let [name] = column.path.as_slice() else { return None };
+    let [name] = column.path.as_slice() else {
+        return None;
+    };
     let (position, field) = schema.column_with_name(name)?;
     // Where NaN and -0.0 sort is not the same everywhere, and nested types have no order that all agree on.
     if has_disputed_order(field.data_type()) {
@@ -28,7 +33,10 @@ fn sort_expr(schema: &Schema, column: &SortColumn) -> Option<PhysicalSortExpr> {
     }
     Some(PhysicalSortExpr::new(
         Arc::new(Column::new(name, position)),
-        SortOptions { descending: column.descending, nulls_first: column.nulls_first },
+        SortOptions {
+            descending: column.descending,
+            nulls_first: column.nulls_first,
+        },
     ))
 }
 
@@ -48,7 +56,11 @@ mod tests {
     use super::*;
 
     fn column(name: &str) -> SortColumn {
-        SortColumn { path: vec![name.into()], descending: false, nulls_first: false }
+        SortColumn {
+            path: vec![name.into()],
+            descending: false,
+            nulls_first: false,
+        }
     }
 
     fn sorted_by(ordering: &[SortColumn]) -> usize {
@@ -57,7 +69,9 @@ mod tests {
             Field::new("b", DataType::Utf8, true),
             Field::new("f", DataType::Float64, true),
         ]));
-        equivalences(&schema, ordering).output_ordering().map_or(0, |ordering| ordering.len())
+        equivalences(&schema, ordering)
+            .output_ordering()
+            .map_or(0, |ordering| ordering.len())
     }
 
     #[test]
@@ -66,7 +80,10 @@ mod tests {
         assert_eq!(sorted_by(&[column("a"), column("gone"), column("b")]), 1);
         assert_eq!(sorted_by(&[column("gone"), column("a")]), 0);
         assert_eq!(sorted_by(&[column("b"), column("f"), column("a")]), 1);
-        let nested = SortColumn { path: vec!["a".into(), "x".into()], ..column("a") };
+        let nested = SortColumn {
+            path: vec!["a".into(), "x".into()],
+            ..column("a")
+        };
         assert_eq!(sorted_by(&[nested]), 0);
     }
 }

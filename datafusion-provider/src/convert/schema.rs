@@ -15,15 +15,31 @@ pub(crate) fn difference(described: &Schema, received: &Schema) -> Option<String
     let mut lines = String::new();
     let most = described.fields().len().max(received.fields().len());
     for position in 0..most {
-        match (described.fields().get(position), received.fields().get(position)) {
+        match (
+            described.fields().get(position),
+            received.fields().get(position),
+        ) {
             (Some(before), Some(after)) if before != after => {
-                let _ = write!(lines, "\n  column {position}: described {}, received {}", show(before), show(after));
+                let _ = write!(
+                    lines,
+                    "\n  column {position}: described {}, received {}",
+                    show(before),
+                    show(after)
+                );
             }
             (Some(before), None) => {
-                let _ = write!(lines, "\n  column {position}: described {}, not received", show(before));
+                let _ = write!(
+                    lines,
+                    "\n  column {position}: described {}, not received",
+                    show(before)
+                );
             }
             (None, Some(after)) => {
-                let _ = write!(lines, "\n  column {position}: not described, received {}", show(after));
+                let _ = write!(
+                    lines,
+                    "\n  column {position}: not described, received {}",
+                    show(after)
+                );
             }
             _ => {}
         }
@@ -41,8 +57,11 @@ pub(crate) fn difference(described: &Schema, received: &Schema) -> Option<String
 
 fn show(field: &Field) -> String {
     let null = if field.is_nullable() { "" } else { " not null" };
-    let metadata =
-        if field.metadata().is_empty() { String::new() } else { format!(" {}", show_metadata(field.metadata())) };
+    let metadata = if field.metadata().is_empty() {
+        String::new()
+    } else {
+        format!(" {}", show_metadata(field.metadata()))
+    };
     format!("{:?} {}{null}{metadata}", field.name(), field.data_type())
 }
 
@@ -66,14 +85,19 @@ mod tests {
             Field::new("b", DataType::Utf8, true),
             Field::new("c", DataType::Utf8, true),
         ]);
-        let received = Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Utf8, true)]);
+        let received = Schema::new(vec![
+            Field::new("a", DataType::Int64, true),
+            Field::new("b", DataType::Utf8, true),
+        ]);
         assert_eq!(difference(&described, &described), None);
         assert_eq!(
             difference(&described, &received).unwrap(),
             "\n  column 0: described \"a\" Int64 not null, received \"a\" Int64\
              \n  column 2: described \"c\" Utf8, not received"
         );
-        let tagged = received.clone().with_metadata([("k".to_owned(), "v".to_owned())].into());
+        let tagged = received
+            .clone()
+            .with_metadata([("k".to_owned(), "v".to_owned())].into());
         assert_eq!(
             difference(&received, &tagged).unwrap(),
             "\n  schema metadata: described [], received [(\"k\", \"v\")]"

@@ -32,7 +32,9 @@ pub(crate) fn count(known: core::Precision) -> Precision<usize> {
     let value = |value: u64| usize::try_from(value).ok();
     match known {
         core::Precision::Exact(exact) => value(exact).map_or(Precision::Absent, Precision::Exact),
-        core::Precision::Inexact(estimate) => value(estimate).map_or(Precision::Absent, Precision::Inexact),
+        core::Precision::Inexact(estimate) => {
+            value(estimate).map_or(Precision::Absent, Precision::Inexact)
+        }
         core::Precision::Absent => Precision::Absent,
     }
 }
@@ -41,7 +43,9 @@ fn column_statistics(known: &core::ColumnStatistics, data_type: &DataType) -> Co
     // Min and max of disputed types cannot be answered from here: a Parquet file leaves NaN out, DataFusion does not.
     let exact = known.bounds_exact && !has_disputed_order(data_type);
     let bound = |bound: &Option<ArrayRef>| {
-        let value = bound.as_ref().filter(|array| array.data_type() == data_type && array.len() == 1);
+        let value = bound
+            .as_ref()
+            .filter(|array| array.data_type() == data_type && array.len() == 1);
         match value.map(|array| ScalarValue::try_from_array(array, 0)) {
             Some(Ok(value)) if value.is_null() => Precision::Absent,
             Some(Ok(value)) if exact => Precision::Exact(value),
@@ -77,29 +81,46 @@ mod tests {
 
     #[test]
     fn bounds_are_exact_only_for_types_whose_order_is_agreed_on() {
-        let schema =
-            Schema::new(vec![Field::new("i", DataType::Int64, true), Field::new("f", DataType::Float64, true)]);
+        let schema = Schema::new(vec![
+            Field::new("i", DataType::Int64, true),
+            Field::new("f", DataType::Float64, true),
+        ]);
         let known = core::Statistics {
             rows: core::Precision::Exact(3),
             bytes: core::Precision::Exact(48),
             columns: vec![
-                bounds(Arc::new(Int64Array::from(vec![1])), Arc::new(Int64Array::from(vec![9]))),
-                bounds(Arc::new(Float64Array::from(vec![1.0])), Arc::new(Float64Array::from(vec![9.0]))),
+                bounds(
+                    Arc::new(Int64Array::from(vec![1])),
+                    Arc::new(Int64Array::from(vec![9])),
+                ),
+                bounds(
+                    Arc::new(Float64Array::from(vec![1.0])),
+                    Arc::new(Float64Array::from(vec![9.0])),
+                ),
             ],
         };
         let made = statistics(&known, &schema);
         assert_eq!(made.num_rows, Precision::Exact(3));
         assert_eq!(made.total_byte_size, Precision::Inexact(48));
-        assert_eq!(made.column_statistics[0].max_value, Precision::Exact(ScalarValue::from(9_i64)));
+        assert_eq!(
+            made.column_statistics[0].max_value,
+            Precision::Exact(ScalarValue::from(9_i64))
+        );
         assert_eq!(made.column_statistics[0].null_count, Precision::Exact(1));
-        assert_eq!(made.column_statistics[1].max_value, Precision::Inexact(ScalarValue::from(9.0)));
+        assert_eq!(
+            made.column_statistics[1].max_value,
+            Precision::Inexact(ScalarValue::from(9.0))
+        );
     }
 
     #[test]
     fn bounds_of_another_type_are_left_out() {
         let schema = Schema::new(vec![Field::new("i", DataType::Int32, true)]);
         let known = core::Statistics {
-            columns: vec![bounds(Arc::new(Int64Array::from(vec![1])), Arc::new(Int64Array::from(vec![9])))],
+            columns: vec![bounds(
+                Arc::new(Int64Array::from(vec![1])),
+                Arc::new(Int64Array::from(vec![9])),
+            )],
             ..core::Statistics::default()
         };
         let made = statistics(&known, &schema);

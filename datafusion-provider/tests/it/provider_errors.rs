@@ -17,17 +17,26 @@ use lightstream_datafusion::{LightstreamTable, Options, lightstream_error};
 use crate::provider_support::{Pieces, register, rows, serve, session, url_of};
 
 fn code(error: &DataFusionError) -> ErrorCode {
-    lightstream_error(error).unwrap_or_else(|| panic!("not ours: {error:?}")).code()
+    lightstream_error(error)
+        .unwrap_or_else(|| panic!("not ours: {error:?}"))
+        .code()
 }
 
 #[tokio::test]
 async fn connecting_fails_with_what_went_wrong() {
     let server = serve(Pieces::new(rows(1, 1))).await;
-    let connect = async |url: &str| LightstreamTable::connect(url, Options::default()).await.unwrap_err();
+    let connect = async |url: &str| {
+        LightstreamTable::connect(url, Options::default())
+            .await
+            .unwrap_err()
+    };
 
     let error = connect(&server.url().to_string()).await;
     assert_eq!(code(&error), ErrorCode::InvalidArgument);
-    assert!(error.to_string().contains("names a server but no table"), "{error}");
+    assert!(
+        error.to_string().contains("names a server but no table"),
+        "{error}"
+    );
 
     let error = connect(&url_of(&server, "gone")).await;
     assert_eq!(code(&error), ErrorCode::NotFound);
@@ -39,33 +48,62 @@ async fn connecting_fails_with_what_went_wrong() {
     assert_eq!(code(&error), ErrorCode::InvalidArgument);
 
     let options = Options::default().with("retries", "0").unwrap();
-    let error = LightstreamTable::connect("lightstream://127.0.0.1:1/t", options).await.unwrap_err();
+    let error = LightstreamTable::connect("lightstream://127.0.0.1:1/t", options)
+        .await
+        .unwrap_err();
     assert_eq!(code(&error), ErrorCode::Unavailable);
 }
 
 #[tokio::test]
 async fn a_schema_other_than_described_is_refused_with_the_difference() {
     let table = Pieces::new(rows(2, 5));
-    let mut fields: Vec<Field> = table.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+    let mut fields: Vec<Field> = table
+        .schema
+        .fields()
+        .iter()
+        .map(|field| field.as_ref().clone())
+        .collect();
     fields[1] = Field::new("k", DataType::Int32, false);
     let described = Some(Arc::new(Schema::new(fields)));
     let server = serve(Pieces { described, ..table }).await;
     let ctx = session(2);
     register(&ctx, &server, Options::default()).await;
 
-    let error = ctx.sql("SELECT k FROM t").await.unwrap().collect().await.unwrap_err();
+    let error = ctx
+        .sql("SELECT k FROM t")
+        .await
+        .unwrap()
+        .collect()
+        .await
+        .unwrap_err();
     assert_eq!(code(&error), ErrorCode::InvalidArgument);
     let text = error.to_string();
-    assert!(text.contains("column 0: described \"k\" Int32 not null, received \"k\" Int32"), "{text}");
+    assert!(
+        text.contains("column 0: described \"k\" Int32 not null, received \"k\" Int32"),
+        "{text}"
+    );
     // Columns that are as described can be read.
-    assert_eq!(ctx.sql("SELECT id FROM t").await.unwrap().count().await.unwrap(), 10);
+    assert_eq!(
+        ctx.sql("SELECT id FROM t")
+            .await
+            .unwrap()
+            .count()
+            .await
+            .unwrap(),
+        10
+    );
 }
 
 #[tokio::test]
 async fn a_read_that_breaks_off_fails_the_query() {
     let server = serve(Breaking(Pieces::new(rows(2, 5)))).await;
     let ctx = session(2);
-    register(&ctx, &server, Options::default().with("retries", "0").unwrap()).await;
+    register(
+        &ctx,
+        &server,
+        Options::default().with("retries", "0").unwrap(),
+    )
+    .await;
     for sql in ["SELECT id FROM t", "SELECT sum(id) FROM t GROUP BY k"] {
         let error = ctx.sql(sql).await.unwrap().collect().await.unwrap_err();
         let ours = lightstream_error(&error).unwrap();
@@ -81,7 +119,11 @@ struct Breaking(Pieces);
 
 #[async_trait]
 impl Table for Breaking {
-    async fn describe(&self, name: &str, snapshot: Option<&str>) -> lightstream_core::Result<TableInfo> {
+    async fn describe(
+        &self,
+        name: &str,
+        snapshot: Option<&str>,
+    ) -> lightstream_core::Result<TableInfo> {
         self.0.describe(name, snapshot).await
     }
 
@@ -118,7 +160,13 @@ impl Scan for BreakingScan {
     }
 
     fn open(&self, partition: usize, units: Units) -> lightstream_core::Result<UnitStream> {
-        let failure: lightstream_core::Result<UnitEvent> = Err(Error::data_loss("the disk is gone"));
-        Ok(self.0.open(partition, units)?.take(1).chain(stream::iter([failure])).boxed())
+        let failure: lightstream_core::Result<UnitEvent> =
+            Err(Error::data_loss("the disk is gone"));
+        Ok(self
+            .0
+            .open(partition, units)?
+            .take(1)
+            .chain(stream::iter([failure]))
+            .boxed())
     }
 }

@@ -19,13 +19,22 @@ async fn asked(table: Pieces, sql: &str) -> ScanRequest {
 }
 
 fn conjuncts(request: &ScanRequest) -> Vec<String> {
-    request.filter.conjuncts.iter().map(ToString::to_string).collect()
+    request
+        .filter
+        .conjuncts
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[tokio::test]
 async fn columns_filters_and_limits_are_handed_down() {
     let table = Pieces::new(rows(4, 10));
-    let request = asked(table.clone(), "SELECT s, id FROM t WHERE id > 5 AND k = 3 LIMIT 7").await;
+    let request = asked(
+        table.clone(),
+        "SELECT s, id FROM t WHERE id > 5 AND k = 3 LIMIT 7",
+    )
+    .await;
     assert_eq!(request.projection, Some(vec![0, 3]));
     assert_eq!(conjuncts(&request), ["id > 5", "k = 3"]);
     assert_eq!(request.limit, Some(7));
@@ -36,7 +45,11 @@ async fn columns_filters_and_limits_are_handed_down() {
     assert_eq!(request.limit, Some(12));
     let request = asked(table.clone(), "SELECT count(*) FROM t WHERE k = 3").await;
     assert_eq!(request.projection, Some(vec![]));
-    let request = asked(table, "SELECT a.id FROM t a JOIN t b ON a.id = b.id WHERE a.k = 3 AND b.k = 3").await;
+    let request = asked(
+        table,
+        "SELECT a.id FROM t a JOIN t b ON a.id = b.id WHERE a.k = 3 AND b.k = 3",
+    )
+    .await;
     assert_eq!(conjuncts(&request), ["k = 3"]);
 }
 
@@ -53,22 +66,39 @@ async fn a_limit_is_handed_down_only_with_filters_that_are_all_exact() {
     ] {
         assert_eq!(asked(table.clone(), sql).await.limit, None, "{sql}");
     }
-    let unsure = Pieces { promises_exact: false, ..table };
+    let unsure = Pieces {
+        promises_exact: false,
+        ..table
+    };
     let sql = "SELECT id FROM t WHERE id > 5 LIMIT 7";
     let request = asked(unsure, sql).await;
-    assert_eq!((request.limit, conjuncts(&request)), (None, vec!["id > 5".to_owned()]));
+    assert_eq!(
+        (request.limit, conjuncts(&request)),
+        (None, vec!["id > 5".to_owned()])
+    );
 }
 
 #[tokio::test]
 async fn a_limit_is_taken_back_where_a_filter_turns_out_not_to_be_applied() {
-    let table = Pieces { applies: Support::Inexact, ..Pieces::new(rows(4, 10)) };
+    let table = Pieces {
+        applies: Support::Inexact,
+        ..Pieces::new(rows(4, 10))
+    };
     let asked_of = table.asked.clone();
     let server = serve(table).await;
     let ctx = session(3);
     register(&ctx, &server, Options::default()).await;
-    assert_eq!(lines(&ctx, "SELECT s FROM t WHERE id = 39 LIMIT 1").await.len(), 1);
+    assert_eq!(
+        lines(&ctx, "SELECT s FROM t WHERE id = 39 LIMIT 1")
+            .await
+            .len(),
+        1
+    );
     let request = asked_of.last();
-    assert_eq!((request.limit, request.projection), (None, Some(vec![3, 0])));
+    assert_eq!(
+        (request.limit, request.projection),
+        (None, Some(vec![3, 0]))
+    );
     assert_eq!(asked_of.plans.load(std::sync::atomic::Ordering::SeqCst), 2);
 }
 
@@ -82,9 +112,15 @@ async fn a_filter_that_cannot_be_translated_keeps_the_limit_from_the_server() {
     let table = register(&ctx, &server, Options::default()).await;
     let foreign = datafusion::functions::expr_fn::upper(col("s")).eq(lit("BETA"));
     let qualified = col("t.id").gt(lit(5_i64));
-    table.scan(&ctx.state(), Some(&vec![0]), &[foreign, qualified], Some(3)).await.unwrap();
+    table
+        .scan(&ctx.state(), Some(&vec![0]), &[foreign, qualified], Some(3))
+        .await
+        .unwrap();
     let request = asked_of.last();
-    assert_eq!((request.limit, conjuncts(&request)), (None, vec!["id > 5".to_owned()]));
+    assert_eq!(
+        (request.limit, conjuncts(&request)),
+        (None, vec!["id > 5".to_owned()])
+    );
 }
 
 /// Each is small enough for a server, and both together are not.
@@ -97,12 +133,28 @@ async fn filters_that_are_too_large_together_are_applied_here() {
     let table = register(&ctx, &server, Options::default()).await;
     let list = |from: i64| in_list(col("id"), (from..from + 600_000).map(lit).collect(), false);
     let filters = [list(5), list(30)];
-    let promised = table.supports_filters_pushdown(&filters.iter().collect::<Vec<_>>()).unwrap();
-    assert_eq!(promised, [TableProviderFilterPushDown::Exact, TableProviderFilterPushDown::Exact]);
-    let plan = table.scan(&ctx.state(), Some(&vec![3]), &filters, Some(100)).await.unwrap();
+    let promised = table
+        .supports_filters_pushdown(&filters.iter().collect::<Vec<_>>())
+        .unwrap();
+    assert_eq!(
+        promised,
+        [
+            TableProviderFilterPushDown::Exact,
+            TableProviderFilterPushDown::Exact
+        ]
+    );
+    let plan = table
+        .scan(&ctx.state(), Some(&vec![3]), &filters, Some(100))
+        .await
+        .unwrap();
     let request = asked_of.last();
     assert_eq!((request.limit, request.filter.conjuncts.len()), (None, 1));
-    let batches = datafusion::physical_plan::collect(plan, ctx.task_ctx()).await.unwrap();
-    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 10);
+    let batches = datafusion::physical_plan::collect(plan, ctx.task_ctx())
+        .await
+        .unwrap();
+    assert_eq!(
+        batches.iter().map(|batch| batch.num_rows()).sum::<usize>(),
+        10
+    );
     assert!(batches.iter().all(|batch| batch.num_columns() == 1));
 }

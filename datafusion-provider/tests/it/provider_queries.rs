@@ -143,9 +143,16 @@ const ORDERED: &[&str] = &[
 ];
 
 /// Asks both sessions everything.
-async fn compare(remote: &datafusion::prelude::SessionContext, local: &datafusion::prelude::SessionContext, what: &str) {
+async fn compare(
+    remote: &datafusion::prelude::SessionContext,
+    local: &datafusion::prelude::SessionContext,
+    what: &str,
+) {
     let filtered = CONDITIONS.iter().flat_map(|condition| {
-        [format!("SELECT id, s FROM t WHERE {condition}"), format!("SELECT count(*) FROM t WHERE {condition}")]
+        [
+            format!("SELECT id, s FROM t WHERE {condition}"),
+            format!("SELECT count(*) FROM t WHERE {condition}"),
+        ]
     });
     for sql in filtered.chain(QUERIES.iter().map(|sql| (*sql).to_owned())) {
         let (mut here, mut there) = (lines(local, &sql).await, lines(remote, &sql).await);
@@ -154,7 +161,11 @@ async fn compare(remote: &datafusion::prelude::SessionContext, local: &datafusio
         assert_eq!(there, here, "{what}: {sql}");
     }
     for sql in ORDERED {
-        assert_eq!(lines(remote, sql).await, lines(local, sql).await, "{what}: {sql}");
+        assert_eq!(
+            lines(remote, sql).await,
+            lines(local, sql).await,
+            "{what}: {sql}"
+        );
     }
 }
 
@@ -185,7 +196,12 @@ async fn more_partitions_than_wanted_are_read_one_after_the_other() {
     let batches = rows(7, 30);
     let server = serve(Pieces::new(batches.clone())).await;
     let (remote, local) = (session(2), session(2));
-    register(&remote, &server, Options::default().with("partitions", "7").unwrap()).await;
+    register(
+        &remote,
+        &server,
+        Options::default().with("partitions", "7").unwrap(),
+    )
+    .await;
     register_local(&local, batches);
     compare(&remote, &local, "7 partitions in 2 streams").await;
 }
@@ -196,7 +212,11 @@ async fn filters_that_the_server_does_not_apply_as_promised_are_applied_here() {
     let local = session(3);
     register_local(&local, batches.clone());
     for applies in [Support::Unsupported, Support::Inexact] {
-        let server = serve(Pieces { applies, ..Pieces::new(batches.clone()) }).await;
+        let server = serve(Pieces {
+            applies,
+            ..Pieces::new(batches.clone())
+        })
+        .await;
         let remote = session(3);
         register(&remote, &server, Options::default()).await;
         compare(&remote, &local, &format!("filters {applies:?}")).await;
@@ -211,7 +231,11 @@ async fn a_declared_order_is_kept_and_used() {
         descending: false,
         nulls_first: false,
     };
-    let server = serve(Pieces { ordering: vec![by_id], ..Pieces::new(batches.clone()) }).await;
+    let server = serve(Pieces {
+        ordering: vec![by_id],
+        ..Pieces::new(batches.clone())
+    })
+    .await;
     for target_partitions in [1, 4] {
         let (remote, local) = (session(target_partitions), session(target_partitions));
         register(&remote, &server, Options::default()).await;
@@ -239,7 +263,11 @@ async fn empty_tables_keep_their_schema() {
         ] {
             assert_eq!(lines(&ctx, sql).await, [answer], "{sql}");
         }
-        assert!(lines(&ctx, "SELECT k, count(*) FROM t GROUP BY k").await.is_empty());
+        assert!(
+            lines(&ctx, "SELECT k, count(*) FROM t GROUP BY k")
+                .await
+                .is_empty()
+        );
     }
 }
 
@@ -251,7 +279,12 @@ async fn new_rows_are_seen_by_the_next_query_unless_a_snapshot_is_pinned() {
     let described = register(&ctx, &server, Options::default()).await;
     let pinned_ctx = session(2);
     let snapshot = described.info().snapshot.clone().unwrap();
-    register(&pinned_ctx, &server, Options::default().with("snapshot", &snapshot).unwrap()).await;
+    register(
+        &pinned_ctx,
+        &server,
+        Options::default().with("snapshot", &snapshot).unwrap(),
+    )
+    .await;
 
     let count = "SELECT count(*), count(k) FROM t";
     let before = lines(&ctx, count).await;

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int32Array, Int64Array,
-    ListArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray, StructArray, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array,
+    Int32Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StringArray,
+    StringViewArray, StructArray, TimestampMicrosecondArray,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -25,37 +26,123 @@ use lightstream_datafusion::{LightstreamExec, LightstreamTable, Options};
 
 /// Batches of columns of many types, with nulls, NaN and both zeros among them; ids ascend from 0.
 pub fn rows(batches: usize, rows_each: usize) -> Vec<RecordBatch> {
-    let batch = |batch: usize| typed_rows((batch * rows_each) as i64..((batch + 1) * rows_each) as i64);
+    let batch =
+        |batch: usize| typed_rows((batch * rows_each) as i64..((batch + 1) * rows_each) as i64);
     (0..batches).map(batch).collect()
 }
 
 fn typed_rows(ids: Range<i64>) -> RecordBatch {
     let some = |every: i64| move |id: i64| (id % every != 0).then_some(id);
-    let words = ["alpha", "beta", "gamma", "delta", "Alphabet", "", "10%", "naïve"];
+    let words = [
+        "alpha", "beta", "gamma", "delta", "Alphabet", "", "10%", "naïve",
+    ];
     let word = move |id: i64| some(7)(id).map(|id| words[(id % 8) as usize]);
-    let floats = [0.0, -0.0, 1.5, -1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 100.25];
+    let floats = [
+        0.0,
+        -0.0,
+        1.5,
+        -1.5,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        100.25,
+    ];
     let x: ArrayRef = Arc::new(ids.clone().map(|id| id % 5).collect::<Int64Array>());
     let pair = StructArray::from(vec![(Arc::new(Field::new("x", DataType::Int64, false)), x)]);
-    let lists = ids.clone().map(|id| some(4)(id).map(|id| vec![Some(id), None, Some(id + 1)]));
-    let dates: Date32Array = ids.clone().map(|id| Some(18_000 + id as i32 % 400)).collect();
-    let decimals: Decimal128Array = ids.clone().map(|id| some(6)(id).map(|id| i128::from(id) * 37 - 500)).collect();
+    let lists = ids
+        .clone()
+        .map(|id| some(4)(id).map(|id| vec![Some(id), None, Some(id + 1)]));
+    let dates: Date32Array = ids
+        .clone()
+        .map(|id| Some(18_000 + id as i32 % 400))
+        .collect();
+    let decimals: Decimal128Array = ids
+        .clone()
+        .map(|id| some(6)(id).map(|id| i128::from(id) * 37 - 500))
+        .collect();
     let columns: Vec<(&str, ArrayRef, bool)> = vec![
-        ("id", Arc::new(Int64Array::from_iter_values(ids.clone())), false),
-        ("k", Arc::new(ids.clone().map(|id| some(5)(id).map(|id| id as i32 % 13)).collect::<Int32Array>()), true),
-        ("f", Arc::new(ids.clone().map(|id| some(9)(id).map(|id| floats[id as usize % 8])).collect::<Float64Array>()), true),
-        ("s", Arc::new(ids.clone().map(word).collect::<StringArray>()), true),
-        ("v", Arc::new(ids.clone().map(word).collect::<StringViewArray>()), true),
+        (
+            "id",
+            Arc::new(Int64Array::from_iter_values(ids.clone())),
+            false,
+        ),
+        (
+            "k",
+            Arc::new(
+                ids.clone()
+                    .map(|id| some(5)(id).map(|id| id as i32 % 13))
+                    .collect::<Int32Array>(),
+            ),
+            true,
+        ),
+        (
+            "f",
+            Arc::new(
+                ids.clone()
+                    .map(|id| some(9)(id).map(|id| floats[id as usize % 8]))
+                    .collect::<Float64Array>(),
+            ),
+            true,
+        ),
+        (
+            "s",
+            Arc::new(ids.clone().map(word).collect::<StringArray>()),
+            true,
+        ),
+        (
+            "v",
+            Arc::new(ids.clone().map(word).collect::<StringViewArray>()),
+            true,
+        ),
         ("d", Arc::new(dates), true),
-        ("ts", Arc::new(ids.clone().map(|id| some(11)(id).map(|id| id * 1_000_000)).collect::<TimestampMicrosecondArray>()), true),
-        ("dec", Arc::new(decimals.with_precision_and_scale(12, 2).unwrap()), true),
-        ("flag", Arc::new(ids.clone().map(|id| some(3)(id).map(|id| id % 2 == 0)).collect::<BooleanArray>()), true),
-        ("code", Arc::new(ids.clone().map(word).collect::<DictionaryArray<Int32Type>>()), true),
-        ("list", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)), true),
+        (
+            "ts",
+            Arc::new(
+                ids.clone()
+                    .map(|id| some(11)(id).map(|id| id * 1_000_000))
+                    .collect::<TimestampMicrosecondArray>(),
+            ),
+            true,
+        ),
+        (
+            "dec",
+            Arc::new(decimals.with_precision_and_scale(12, 2).unwrap()),
+            true,
+        ),
+        (
+            "flag",
+            Arc::new(
+                ids.clone()
+                    .map(|id| some(3)(id).map(|id| id % 2 == 0))
+                    .collect::<BooleanArray>(),
+            ),
+            true,
+        ),
+        (
+            "code",
+            Arc::new(
+                ids.clone()
+                    .map(word)
+                    .collect::<DictionaryArray<Int32Type>>(),
+            ),
+            true,
+        ),
+        (
+            "list",
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)),
+            true,
+        ),
         ("pair", Arc::new(pair), false),
     ];
-    let fields = columns.iter().map(|(name, array, nullable)| Field::new(*name, array.data_type().clone(), *nullable));
+    let fields = columns
+        .iter()
+        .map(|(name, array, nullable)| Field::new(*name, array.data_type().clone(), *nullable));
     let schema = Schema::new(fields.collect::<Vec<_>>());
-    RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(_, array, _)| array).collect()).unwrap()
+    RecordBatch::try_new(
+        Arc::new(schema),
+        columns.into_iter().map(|(_, array, _)| array).collect(),
+    )
+    .unwrap()
 }
 
 /// A table of which each batch is a unit, so that few rows make many partitions, and which may be told to misbehave.
@@ -91,7 +178,11 @@ impl Asked {
 
     /// The last scan that was planned.
     pub fn last(&self) -> ScanRequest {
-        self.last.lock().unwrap().clone().expect("nothing was planned")
+        self.last
+            .lock()
+            .unwrap()
+            .clone()
+            .expect("nothing was planned")
     }
 }
 
@@ -110,8 +201,15 @@ impl Pieces {
     }
 
     fn statistics(&self) -> Statistics {
-        let rows = self.batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        Statistics { rows: Precision::Exact(rows), ..Statistics::default() }
+        let rows = self
+            .batches
+            .iter()
+            .map(|batch| batch.num_rows() as u64)
+            .sum();
+        Statistics {
+            rows: Precision::Exact(rows),
+            ..Statistics::default()
+        }
     }
 
     fn snapshot(&self) -> Option<String> {
@@ -126,11 +224,17 @@ impl Table for Pieces {
         Ok(TableInfo {
             name: name.to_owned(),
             kind: TableKind::Table,
-            schema: self.described.clone().unwrap_or_else(|| self.schema.clone()),
+            schema: self
+                .described
+                .clone()
+                .unwrap_or_else(|| self.schema.clone()),
             snapshot: self.snapshot(),
             statistics: self.statistics(),
             ordering: self.ordering.clone(),
-            capabilities: Capabilities { exact_filters: self.promises_exact, partitions: true },
+            capabilities: Capabilities {
+                exact_filters: self.promises_exact,
+                partitions: true,
+            },
         })
     }
 
@@ -140,14 +244,29 @@ impl Table for Pieces {
         let rule = request.filter.float_rule;
         let judge = |conjunct| support(conjunct, &self.schema, rule).min(self.applies);
         let filters: Vec<Support> = request.filter.conjuncts.iter().map(judge).collect();
-        let applied = request.filter.conjuncts.iter().zip(&filters).filter(|(_, support)| **support == Support::Exact);
-        let filter = Filter { float_rule: rule, conjuncts: applied.map(|(conjunct, _)| conjunct.clone()).collect() };
+        let applied = request
+            .filter
+            .conjuncts
+            .iter()
+            .zip(&filters)
+            .filter(|(_, support)| **support == Support::Exact);
+        let filter = Filter {
+            float_rule: rule,
+            conjuncts: applied.map(|(conjunct, _)| conjunct.clone()).collect(),
+        };
         let wanted = request.max_partitions.map_or(4, |most| most as usize);
         let groups = wanted.min(self.batches.len()).max(1);
         let start = |group: usize| self.batches.len() * group / groups;
-        let ranges: Vec<Range<usize>> = (0..groups).map(|group| start(group)..start(group + 1)).collect();
+        let ranges: Vec<Range<usize>> = (0..groups)
+            .map(|group| start(group)..start(group + 1))
+            .collect();
         let partitions = ranges.iter().map(|range| ScanPartition {
-            rows: Precision::Exact(self.batches[range.clone()].iter().map(|batch| batch.num_rows() as u64).sum()),
+            rows: Precision::Exact(
+                self.batches[range.clone()]
+                    .iter()
+                    .map(|batch| batch.num_rows() as u64)
+                    .sum(),
+            ),
             bytes: Precision::Absent,
             units: range.len() as u64,
             resumable: true,
@@ -183,9 +302,14 @@ struct PiecesScan {
 impl PiecesScan {
     fn read(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let batch = self.filter.apply(batch)?;
-        let Some(columns) = &self.projection else { return Ok(batch) };
+        let Some(columns) = &self.projection else {
+            return Ok(batch);
+        };
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let columns = columns.iter().map(|&column| batch.column(column).clone()).collect();
+        let columns = columns
+            .iter()
+            .map(|&column| batch.column(column).clone())
+            .collect();
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).unwrap())
     }
 }
@@ -205,7 +329,11 @@ impl Scan for PiecesScan {
 
     fn statistics(&self) -> Statistics {
         let known = self.table.statistics();
-        if self.filter.conjuncts.is_empty() { known } else { known.to_inexact() }
+        if self.filter.conjuncts.is_empty() {
+            known
+        } else {
+            known.to_inexact()
+        }
     }
 
     fn filters(&self) -> &[Support] {
@@ -219,7 +347,10 @@ impl Scan for PiecesScan {
     fn open(&self, partition: usize, units: Units) -> Result<UnitStream> {
         let batches = &self.table.batches[self.ranges[partition].clone()];
         let events = units.within(batches.len() as u64).flat_map(|unit| {
-            [self.read(&batches[unit as usize]).map(UnitEvent::Batch), Ok(UnitEvent::End(unit))]
+            [
+                self.read(&batches[unit as usize]).map(UnitEvent::Batch),
+                Ok(UnitEvent::End(unit)),
+            ]
         });
         Ok(stream::iter(events.collect::<Vec<_>>()).boxed())
     }
@@ -227,7 +358,11 @@ impl Scan for PiecesScan {
 
 /// A server of one table named `t`.
 pub async fn serve(table: impl Table) -> Server {
-    Server::builder().table("t", table).listen("lightstream://127.0.0.1:0").await.unwrap()
+    Server::builder()
+        .table("t", table)
+        .listen("lightstream://127.0.0.1:0")
+        .await
+        .unwrap()
 }
 
 /// The URL of a server's table.
@@ -241,8 +376,16 @@ pub fn session(target_partitions: usize) -> SessionContext {
 }
 
 /// Registers the server's table `t` under its name.
-pub async fn register(ctx: &SessionContext, server: &Server, options: Options) -> Arc<LightstreamTable> {
-    let table = Arc::new(LightstreamTable::connect(&url_of(server, "t"), options).await.unwrap());
+pub async fn register(
+    ctx: &SessionContext,
+    server: &Server,
+    options: Options,
+) -> Arc<LightstreamTable> {
+    let table = Arc::new(
+        LightstreamTable::connect(&url_of(server, "t"), options)
+            .await
+            .unwrap(),
+    );
     ctx.register_table("t", table.clone()).unwrap();
     table
 }
@@ -255,25 +398,43 @@ pub fn register_local(ctx: &SessionContext, batches: Vec<RecordBatch>) {
 
 /// The result of a query, one line for a row, in order.
 pub async fn lines(ctx: &SessionContext, sql: &str) -> Vec<String> {
-    let batches = ctx.sql(sql).await.unwrap().collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let batches = ctx
+        .sql(sql)
+        .await
+        .unwrap()
+        .collect()
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
     let text = pretty_format_batches(&batches).unwrap().to_string();
-    text.lines().filter(|line| line.starts_with('|')).skip(1).map(str::to_owned).collect()
+    text.lines()
+        .filter(|line| line.starts_with('|'))
+        .skip(1)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The physical plan of a query.
 pub async fn physical(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
-    ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap()
+    ctx.sql(sql)
+        .await
+        .unwrap()
+        .create_physical_plan()
+        .await
+        .unwrap()
 }
 
 /// The physical plan of a query as EXPLAIN shows it.
 pub async fn explained(ctx: &SessionContext, sql: &str) -> String {
-    displayable(physical(ctx, sql).await.as_ref()).indent(false).to_string()
+    displayable(physical(ctx, sql).await.as_ref())
+        .indent(false)
+        .to_string()
 }
 
 /// The scan of a plan, which has one.
 pub fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> &LightstreamExec {
     fn find(plan: &Arc<dyn ExecutionPlan>) -> Option<&LightstreamExec> {
-        plan.downcast_ref::<LightstreamExec>().or_else(|| plan.children().into_iter().find_map(find))
+        plan.downcast_ref::<LightstreamExec>()
+            .or_else(|| plan.children().into_iter().find_map(find))
     }
     find(plan).expect("the plan scans no remote table")
 }
