@@ -85,7 +85,7 @@ fn comparisons_and_their_kin_are_exact() {
     exact(col("s").not_ilike(lit("x_")), "s NOT ILIKE 'x_'");
     exact(
         cast(col("b"), DataType::Int64).eq(col("a")),
-        "CAST(b AS BIGINT) = a",
+        "CAST(b AS Int64) = a",
     );
     exact(col("f").lt(lit(0.5)), "f < 0.5");
     exact(col("a").alias("other").eq(lit(1_i64)), "a = 1");
@@ -187,7 +187,7 @@ fn what_is_no_plain_condition_stays_with_datafusion() {
 fn floats_in_lists_are_checked_again_where_zero_is_among_them() {
     exact(
         in_list(col("f"), vec![lit(1.0), lit(2.0)], false),
-        "f IN (1, 2)",
+        "f IN (1.0, 2.0)",
     );
     let zero = in_list(col("f"), vec![lit(0.0), lit(2.0)], false);
     assert!(translated(zero).is_none_or(|filter| filter.ends_with('…')));

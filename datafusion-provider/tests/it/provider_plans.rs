@@ -2,7 +2,7 @@
 
 use datafusion::common::stats::Precision;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use lightstream_core::protocol::filter::Support;
 use lightstream_core::protocol::table::SortColumn;
 use lightstream_core::server::Server;
@@ -240,7 +240,8 @@ async fn what_is_received_is_measured() {
         assert!(metric("frames") > 0, "{metrics}");
         assert!(metric("time_to_first_batch") > 0, "{metrics}");
         let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-        assert_eq!(metrics.output_rows(), Some(rows));
+        // A limit is kept by each partition, and then by all together.
+        assert!(metrics.output_rows().unwrap() >= rows, "{metrics}");
         metric("bytes_received")
     };
     let all = received("SELECT * FROM t").await;

@@ -95,7 +95,7 @@ const CONDITIONS: &[&str] = &[
 const QUERIES: &[&str] = &[
     "SELECT * FROM t",
     "SELECT s, id FROM t",
-    "SELECT id, id, id + 1 FROM t",
+    "SELECT id, id AS again, id + 1 FROM t",
     "SELECT pair, list FROM t",
     "SELECT count(*) FROM t",
     "SELECT count(*), count(k), min(id), max(id), min(s), max(v) FROM t",

@@ -398,13 +398,8 @@ pub fn register_local(ctx: &SessionContext, batches: Vec<RecordBatch>) {
 
 /// The result of a query, one line for a row, in order.
 pub async fn lines(ctx: &SessionContext, sql: &str) -> Vec<String> {
-    let batches = ctx
-        .sql(sql)
-        .await
-        .unwrap()
-        .collect()
-        .await
-        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let run = async { ctx.sql(sql).await?.collect().await };
+    let batches = run.await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     let text = pretty_format_batches(&batches).unwrap().to_string();
     text.lines()
         .filter(|line| line.starts_with('|'))
