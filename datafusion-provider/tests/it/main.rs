@@ -1,0 +1,8 @@
+//! Everything that needs a server and an engine, in one binary.
+
+mod provider_catalog;
+mod provider_errors;
+mod provider_plans;
+mod provider_pushdown;
+mod provider_queries;
+mod provider_support;
