@@ -3,3 +3,4 @@
 //! Not for production code: behind the feature `conformance`.
 
 pub mod batches;
+mod values;

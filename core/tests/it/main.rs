@@ -4,4 +4,5 @@
 mod ipc_corruption;
 mod ipc_framing;
 mod ipc_golden;
+mod ipc_limits;
 mod ipc_payloads;
