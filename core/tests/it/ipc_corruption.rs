@@ -1,6 +1,8 @@
 //! Whatever is done to sound bytes, decoding them gives a batch or an error, never a panic.
 
+use arrow_array::{Array, RecordBatch};
 use arrow_buffer::Buffer;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use lightstream_core::conformance::batches::arbitrary_schema_and_batches;
 use lightstream_core::protocol::ipc::{Decoder, Encoder, IpcIndex, encode_batches};
 use lightstream_core::protocol::limits::DecodeLimits;
@@ -130,7 +132,7 @@ proptest! {
 
     #[test]
     fn damaged_files_never_panic(
-        (schema, batches) in arbitrary_schema_and_batches(),
+        (_, batches) in arbitrary_schema_and_batches(),
         damages in vec(damage(), 1..6),
         compression in prop::sample::select(vec![
             None,
@@ -139,17 +141,7 @@ proptest! {
         ]),
         at_end in any::<bool>(),
     ) {
-        let options = arrow_ipc::writer::IpcWriteOptions::default()
-            .try_with_compression(compression)
-            .unwrap();
-        let mut writer =
-            arrow_ipc::writer::FileWriter::try_new_with_options(Vec::new(), &schema, options)
-                .unwrap();
-        // A file has one state of each dictionary, so one batch is all that is sure to be accepted.
-        if writer.write(&batches[0]).is_err() {
-            return Ok(());
-        }
-        let mut bytes = writer.into_inner().unwrap();
+        let Some(mut bytes) = file(&batches, compression) else { return Ok(()) };
         if at_end {
             // The footer.
             let at = bytes.len().saturating_sub(700);
@@ -165,6 +157,20 @@ proptest! {
     }
 }
 
+/// A file of the first batch: a file has one state of each dictionary, so that more may not be accepted.
+fn file(
+    batches: &[RecordBatch],
+    compression: Option<arrow_ipc::CompressionType>,
+) -> Option<Vec<u8>> {
+    let batch = batches.first()?;
+    let options = IpcWriteOptions::default()
+        .try_with_compression(compression)
+        .ok()?;
+    let mut writer = FileWriter::try_new_with_options(Vec::new(), &batch.schema(), options).ok()?;
+    writer.write(batch).ok()?;
+    writer.into_inner().ok()
+}
+
 fn read_all(bytes: Vec<u8>) {
     if let Ok(index) = IpcIndex::try_new(Buffer::from_vec(bytes), limits()) {
         for batch in 0..index.len() {
@@ -172,6 +178,46 @@ fn read_all(bytes: Vec<u8>) {
                 for column in batch.columns() {
                     column.to_data().validate_full().unwrap();
                 }
+            }
+        }
+    }
+}
+
+/// Seeds for the fuzz targets, written where `IPC_SEEDS` says.
+#[test]
+#[ignore = "writes files"]
+fn write_fuzz_seeds() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    let folder = std::path::PathBuf::from(std::env::var_os("IPC_SEEDS").expect("IPC_SEEDS"));
+    let (payloads, files) = (folder.join("ipc_payload"), folder.join("ipc_file"));
+    std::fs::create_dir_all(&payloads).unwrap();
+    std::fs::create_dir_all(&files).unwrap();
+    let mut runner = TestRunner::deterministic();
+    for seed in 0..200 {
+        let tree = arbitrary_schema_and_batches()
+            .new_tree(&mut runner)
+            .unwrap();
+        let (schema, batches) = tree.current();
+        let mut encoder = Encoder::try_new(schema).unwrap();
+        let mut framed = Vec::new();
+        for batch in &batches {
+            let payload = encoder.encode(batch).unwrap().to_vec();
+            framed.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_le_bytes());
+            framed.extend_from_slice(&payload);
+        }
+        std::fs::write(payloads.join(format!("arbitrary-{seed}")), framed).unwrap();
+        let stream = encode_batches(&batches).unwrap();
+        std::fs::write(files.join(format!("arbitrary-{seed}.arrows")), stream).unwrap();
+        for (name, compression) in [
+            ("plain", None),
+            ("lz4", Some(arrow_ipc::CompressionType::LZ4_FRAME)),
+            ("zstd", Some(arrow_ipc::CompressionType::ZSTD)),
+        ] {
+            if let Some(bytes) = file(&batches, compression) {
+                std::fs::write(files.join(format!("arbitrary-{seed}-{name}.arrow")), bytes)
+                    .unwrap();
             }
         }
     }

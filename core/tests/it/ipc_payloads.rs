@@ -2,22 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, UInt8Type};
-use arrow_array::{
-    Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StringArray,
-    StringViewArray, UInt8Array,
-};
+use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamReader;
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, SchemaRef};
+use lightstream_core::Result;
 use lightstream_core::conformance::batches::{self, arbitrary_schema_and_batches};
 use lightstream_core::protocol::ipc::{
     Decoder, Encoder, IpcIndex, Payload, cut_rows, decode_batches, decode_schema, encode_batches,
     encode_schema,
 };
 use lightstream_core::protocol::limits::DecodeLimits;
-use lightstream_core::{ErrorCode, Result};
 use proptest::prelude::*;
 
 const END_OF_STREAM: [u8; 8] = [255, 255, 255, 255, 0, 0, 0, 0];

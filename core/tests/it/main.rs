@@ -5,6 +5,7 @@ mod filter_conformance;
 mod filter_properties;
 mod filter_sql;
 mod ipc_corruption;
+mod ipc_framing;
 mod ipc_golden;
 mod ipc_payloads;
 mod proto;

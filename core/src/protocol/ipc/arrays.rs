@@ -102,6 +102,7 @@ struct ArrayReader<'a> {
     dictionaries: &'a Dictionaries,
     limits: &'a DecodeLimits,
     viewed_bytes_left: u64,
+    referred_entries_left: u64,
 }
 
 impl<'a> ArrayReader<'a> {
@@ -118,6 +119,7 @@ impl<'a> ArrayReader<'a> {
             dictionaries,
             limits,
             viewed_bytes_left: limits.decompressed_bytes,
+            referred_entries_left: limits.dictionary_entries.saturating_mul(4),
         })
     }
 
@@ -345,7 +347,14 @@ impl<'a> ArrayReader<'a> {
         let known = field.dict_id().and_then(|id| self.dictionaries.get(&id));
         // A writer may leave out a dictionary as long as all keys are null.
         let values = known.cloned().unwrap_or_else(|| new_empty_array(values));
-        Ok(builder.add_buffer(keys).add_child_data(values.to_data()))
+        let values = values.to_data();
+        self.referred_entries_left = self
+            .referred_entries_left
+            .checked_sub(revalidated_entries(&values))
+            .ok_or_else(|| {
+                Error::resource_exhausted("the dictionaries of an IPC batch exceed the limit")
+            })?;
+        Ok(builder.add_buffer(keys).add_child_data(values))
     }
 
     /// Passes over the nodes and buffers of an array.
@@ -386,4 +395,14 @@ impl<'a> ArrayReader<'a> {
             _ => Ok(()),
         }
     }
+}
+
+/// How many entries of a dictionary Arrow goes over anew with each array that refers to it: those of list views.
+fn revalidated_entries(values: &ArrayData) -> u64 {
+    let own = match values.data_type() {
+        DataType::ListView(_) | DataType::LargeListView(_) => values.len() as u64,
+        _ => 0,
+    };
+    let children = values.child_data().iter().map(revalidated_entries);
+    children.fold(own, u64::saturating_add)
 }

@@ -60,9 +60,9 @@ fn can_be_taken(data_type: &DataType) -> bool {
         | DataType::Map(child, _)
         | DataType::RunEndEncoded(_, child) => can_be_taken(child.data_type()),
         DataType::Struct(fields) => fields.iter().all(|field| can_be_taken(field.data_type())),
-        DataType::Union(fields, _) => {
-            fields.iter().all(|(_, field)| can_be_taken(field.data_type()))
-        }
+        DataType::Union(fields, _) => fields
+            .iter()
+            .all(|(_, field)| can_be_taken(field.data_type())),
         _ => true,
     }
 }
@@ -209,7 +209,9 @@ fn union(union: &UnionArray, fields: &UnionFields, mode: UnionMode) -> Rewritten
     let mut children = Vec::with_capacity(fields.len());
     let take_apart = mode == UnionMode::Dense
         && union.len() < held / 2
-        && fields.iter().all(|(_, field)| can_be_taken(field.data_type()));
+        && fields
+            .iter()
+            .all(|(_, field)| can_be_taken(field.data_type()));
     if take_apart && let Some(old) = &offsets {
         let mut indices: [Vec<u64>; 128] = std::array::from_fn(|_| Vec::new());
         let mut new = Vec::with_capacity(union.len());

@@ -8,7 +8,7 @@ use arrow_ipc::MessageHeader;
 use arrow_schema::SchemaRef;
 
 use super::arrays::{self, Dictionaries};
-use super::dictionaries;
+use super::dictionaries::{self, Parts};
 use super::message::{self, Framing, Prefix};
 use super::schema::{self, StreamSchema};
 use crate::protocol::limits::DecodeLimits;
@@ -47,7 +47,7 @@ enum State {
     AwaitsSchema,
     Started {
         schema: StreamSchema,
-        dictionaries: Dictionaries,
+        parts: HashMap<i64, Parts>,
     },
     Failed,
 }
@@ -118,7 +118,7 @@ fn decode_payload(
                 let fields = message.header_as_schema().ok_or_else(no_header)?;
                 *state = State::Started {
                     schema: schema::convert(fields, limits)?,
-                    dictionaries: HashMap::new(),
+                    parts: HashMap::new(),
                 };
             }
             (MessageHeader::Schema, _) => {
@@ -131,13 +131,7 @@ fn decode_payload(
                     "a stream of table payloads starts without a schema",
                 ));
             }
-            (
-                MessageHeader::DictionaryBatch,
-                State::Started {
-                    schema,
-                    dictionaries,
-                },
-            ) => {
+            (MessageHeader::DictionaryBatch, State::Started { schema, parts }) => {
                 let header = message.header_as_dictionary_batch().ok_or_else(no_header)?;
                 // A dictionary outlives its payload: a small one must not keep a large batch in memory.
                 let body = if body.len() < payload.len() / 2 {
@@ -145,31 +139,25 @@ fn decode_payload(
                 } else {
                     body
                 };
+                let id = header.id();
+                let nested = schema.needed_by(id);
                 let values = dictionaries::read_values(
                     header,
                     &body,
                     message.version(),
                     schema,
-                    dictionaries,
+                    &merged(parts, Some(&nested))?,
                     limits,
                 )?;
-                let values = match dictionaries.get(&header.id()) {
-                    Some(known) if header.isDelta() => {
-                        dictionaries::append(known, &values, limits)?
-                    }
-                    None if header.isDelta() => return Err(no_base(header.id())),
-                    _ => values,
-                };
-                dictionaries.insert(header.id(), values);
+                let parts = parts.entry(id).or_default();
+                if header.isDelta() {
+                    parts.append(id, values, limits)?;
+                } else {
+                    parts.replace(values);
+                }
                 at = message::skip_padding(payload, at);
             }
-            (
-                MessageHeader::RecordBatch,
-                State::Started {
-                    schema,
-                    dictionaries,
-                },
-            ) => {
+            (MessageHeader::RecordBatch, State::Started { schema, parts }) => {
                 if at != payload.len() {
                     return Err(Error::data_loss(
                         "bytes follow the record batch of a table payload",
@@ -182,7 +170,7 @@ fn decode_payload(
                     message.version(),
                     &schema.schema,
                     None,
-                    dictionaries,
+                    &merged(parts, None)?,
                     limits,
                 );
             }
@@ -192,16 +180,23 @@ fn decode_payload(
     Err(Error::data_loss("a table payload has no record batch"))
 }
 
+/// The values of these dictionaries, or of all.
+fn merged(parts: &mut HashMap<i64, Parts>, ids: Option<&[i64]>) -> Result<Dictionaries> {
+    let mut found = Dictionaries::new();
+    for (id, parts) in parts {
+        if ids.is_none_or(|ids| ids.contains(id))
+            && let Some(values) = parts.values()?
+        {
+            found.insert(*id, values);
+        }
+    }
+    Ok(found)
+}
+
 pub(super) fn no_header() -> Error {
     Error::data_loss("an IPC message has no header")
 }
 
 pub(super) fn unknown_header() -> Error {
     Error::unimplemented("an IPC message is neither a schema nor a dictionary nor a record batch")
-}
-
-pub(super) fn no_base(id: i64) -> Error {
-    Error::data_loss(format!(
-        "a delta extends dictionary {id}, which is not there"
-    ))
 }

@@ -32,59 +32,91 @@ pub(super) fn read_values(
         .map_err(|error| error.context(format!("dictionary {id}")))
 }
 
-/// The values of a dictionary after a delta.
-pub(super) fn append(
-    known: &ArrayRef,
-    delta: &ArrayRef,
-    limits: &DecodeLimits,
-) -> Result<ArrayRef> {
-    let entries = known.len() as u64 + delta.len() as u64;
-    if entries > limits.dictionary_entries {
-        return Err(Error::resource_exhausted(format!(
-            "a dictionary of {entries} entries exceeds the limit of {}",
-            limits.dictionary_entries
-        )));
-    }
-    if overflows(&known.to_data(), &delta.to_data()) {
-        return Err(Error::resource_exhausted(
-            "a dictionary has grown beyond what the offsets of its type can express",
-        ));
-    }
-    arrow_select::concat::concat(&[known, delta]).map_err(arrays::malformed)
+/// A dictionary, the deltas of which are put together only when it is used.
+///
+/// A stream of many small deltas would else copy all that was there before with each of them.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    parts: Vec<ArrayRef>,
+    entries: u64,
 }
 
-/// Whether offsets of 32 bits (or run ends) would overflow when `b` is put behind `a`: Arrow panics then.
-fn overflows(a: &ArrayData, b: &ArrayData) -> bool {
-    let most = match a.data_type() {
-        DataType::Utf8
-        | DataType::Binary
-        | DataType::List(_)
-        | DataType::Map(_, _)
-        | DataType::ListView(_)
-        | DataType::Union(_, _) => i32::MAX as usize,
-        DataType::RunEndEncoded(ends, _) => {
-            let most = match ends.data_type() {
-                DataType::Int16 => i16::MAX as usize,
-                DataType::Int32 => i32::MAX as usize,
-                _ => i64::MAX as usize,
-            };
-            if a.len().saturating_add(b.len()) > most {
-                return true;
-            }
-            usize::MAX
-        }
-        _ => usize::MAX,
-    };
-    // Strings have their bytes in the second buffer; the others count elements of their children.
-    let bytes = |data: &ArrayData| match data.data_type() {
-        DataType::Utf8 | DataType::Binary => data.buffers().get(1).map_or(0, Buffer::len),
-        _ => 0,
-    };
-    if bytes(a).saturating_add(bytes(b)) > most {
-        return true;
+impl Parts {
+    /// Starts anew with these values.
+    pub(super) fn replace(&mut self, values: ArrayRef) {
+        self.entries = values.len() as u64;
+        self.parts = vec![values];
     }
-    a.child_data()
-        .iter()
-        .zip(b.child_data())
-        .any(|(a, b)| a.len().saturating_add(b.len()) > most || overflows(a, b))
+
+    /// Puts the values of a delta behind those that are there, of which there must be some.
+    pub(super) fn append(&mut self, id: i64, delta: ArrayRef, limits: &DecodeLimits) -> Result<()> {
+        if self.parts.is_empty() {
+            return Err(Error::data_loss(format!(
+                "a delta extends dictionary {id}, which is not there"
+            )));
+        }
+        self.entries = self.entries.saturating_add(delta.len() as u64);
+        if self.entries > limits.dictionary_entries {
+            return Err(Error::resource_exhausted(format!(
+                "dictionary {id} of {} entries exceeds the limit of {}",
+                self.entries, limits.dictionary_entries
+            )));
+        }
+        self.parts.push(delta);
+        Ok(())
+    }
+
+    /// All values in one array.
+    pub(super) fn values(&mut self) -> Result<Option<ArrayRef>> {
+        if self.parts.len() > 1 {
+            let data: Vec<ArrayData> = self.parts.iter().map(|part| part.to_data()).collect();
+            if overflows(&data.iter().collect::<Vec<_>>()) {
+                return Err(Error::resource_exhausted(
+                    "a dictionary has grown beyond what the offsets of its type can express",
+                ));
+            }
+            let parts: Vec<&dyn Array> = self.parts.iter().map(AsRef::as_ref).collect();
+            self.parts = vec![arrow_select::concat::concat(&parts).map_err(arrays::malformed)?];
+        }
+        Ok(self.parts.first().cloned())
+    }
+}
+
+/// Whether offsets of 32 bits (or run ends) would overflow when these are put together: Arrow panics then.
+fn overflows(parts: &[&ArrayData]) -> bool {
+    let Some(first) = parts.first() else {
+        return false;
+    };
+    let sum = |size: &dyn Fn(&ArrayData) -> usize| {
+        parts
+            .iter()
+            .map(|part| size(part))
+            .fold(0, usize::saturating_add)
+    };
+    let children_beyond = |most: usize| {
+        let count = first.child_data().len();
+        (0..count).any(|at| sum(&|part| part.child_data().get(at).map_or(0, ArrayData::len)) > most)
+    };
+    let too_long = match first.data_type() {
+        DataType::Utf8 | DataType::Binary => {
+            sum(&|part| part.buffers().get(1).map_or(0, Buffer::len)) > i32::MAX as usize
+        }
+        DataType::List(_) | DataType::Map(_, _) | DataType::ListView(_) | DataType::Union(_, _) => {
+            children_beyond(i32::MAX as usize)
+        }
+        DataType::RunEndEncoded(ends, _) => match ends.data_type() {
+            DataType::Int16 => sum(&ArrayData::len) > i16::MAX as usize,
+            DataType::Int32 => sum(&ArrayData::len) > i32::MAX as usize,
+            _ => false,
+        },
+        _ => false,
+    };
+    too_long
+        || (0..first.child_data().len()).any(|at| {
+            let children: Vec<&ArrayData> = parts
+                .iter()
+                .filter_map(|part| part.child_data().get(at))
+                .collect();
+            overflows(&children)
+        })
 }

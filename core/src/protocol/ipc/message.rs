@@ -107,18 +107,30 @@ pub(super) fn verifier_options(length: usize, limits: &DecodeLimits) -> Verifier
     VerifierOptions {
         max_depth: limits.depth.saturating_mul(2).saturating_add(16),
         max_tables: length / 4 + 64,
-        max_apparent_size: length.saturating_mul(32).saturating_add(4096),
+        max_apparent_size: length.saturating_mul(8).saturating_add(4096),
         ignore_missing_null_terminator: true,
     }
 }
 
 /// Verifies the flatbuffer of a message.
 pub(super) fn parse<'a>(metadata: &'a [u8], limits: &DecodeLimits) -> Result<Message<'a>> {
+    check_length(metadata.len(), limits)?;
     let options = verifier_options(metadata.len(), limits);
     let message = arrow_ipc::root_as_message_with_opts(&options, metadata)
         .map_err(|error| Error::data_loss(format!("malformed IPC metadata: {error}")))?;
     check_version(message.version())?;
     Ok(message)
+}
+
+/// Refuses metadata that is too large to be walked.
+pub(super) fn check_length(length: usize, limits: &DecodeLimits) -> Result<()> {
+    if length as u64 > limits.message_bytes {
+        return Err(Error::resource_exhausted(format!(
+            "IPC metadata of {length} bytes exceeds the limit of {}",
+            limits.message_bytes
+        )));
+    }
+    Ok(())
 }
 
 /// Refuses versions of the metadata that are older than Arrow 0.8 or newer than this code.

@@ -72,6 +72,49 @@ pub(super) struct StreamSchema {
     pub(super) dictionaries: Arc<HashMap<i64, DataType>>,
 }
 
+impl StreamSchema {
+    /// The ids of the dictionaries that the values of a dictionary refer to.
+    pub(super) fn needed_by(&self, id: i64) -> Vec<i64> {
+        let mut ids = Vec::new();
+        if let Some(values) = self.dictionaries.get(&id) {
+            type_dictionaries(values, &mut ids);
+        }
+        ids
+    }
+}
+
+/// The ids of the dictionaries that a field needs; not of those that they need themselves.
+pub(super) fn field_dictionaries(field: &Field, ids: &mut Vec<i64>) {
+    #[allow(deprecated)] // Schemas off the wire keep the ids of their dictionaries there.
+    match (field.data_type(), field.dict_id()) {
+        (DataType::Dictionary(_, _), Some(id)) => ids.push(id),
+        (data_type, _) => type_dictionaries(data_type, ids),
+    }
+}
+
+fn type_dictionaries(data_type: &DataType, ids: &mut Vec<i64>) {
+    match data_type {
+        DataType::List(child)
+        | DataType::LargeList(child)
+        | DataType::ListView(child)
+        | DataType::LargeListView(child)
+        | DataType::FixedSizeList(child, _)
+        | DataType::Map(child, _)
+        | DataType::RunEndEncoded(_, child) => field_dictionaries(child, ids),
+        DataType::Struct(fields) => {
+            fields
+                .iter()
+                .for_each(|field| field_dictionaries(field, ids));
+        }
+        DataType::Union(fields, _) => {
+            fields
+                .iter()
+                .for_each(|(_, field)| field_dictionaries(field, ids));
+        }
+        _ => {}
+    }
+}
+
 /// Checks a verified flatbuffer schema and converts it.
 pub(super) fn convert(schema: ipc::Schema<'_>, limits: &DecodeLimits) -> Result<StreamSchema> {
     if schema.endianness() != ipc::Endianness::Little {

@@ -7,15 +7,16 @@ mod stream;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
-use arrow_schema::{DataType, Field, SchemaRef};
+use arrow_schema::SchemaRef;
 
 use super::arrays::{self, Dictionaries};
+use super::dictionaries::Parts;
 use super::message::{self, Place};
-use super::schema::StreamSchema;
+use super::schema::{self, StreamSchema};
 use super::{decode, dictionaries};
 use crate::protocol::limits::DecodeLimits;
 use crate::{Error, Result};
@@ -193,7 +194,7 @@ impl IpcIndex {
         let mut ids = Vec::new();
         for (index, field) in schema.fields().iter().enumerate() {
             if projection.is_none_or(|kept| kept.contains(&index)) {
-                field_dictionaries(field, &mut ids);
+                schema::field_dictionaries(field, &mut ids);
             }
         }
         let dictionaries = self.dictionaries(&ids, entry.dictionaries)?;
@@ -249,42 +250,37 @@ impl IpcIndex {
         let Some(last) = applied.last() else {
             return Ok(None);
         };
-        let is_base = |message: &usize| {
-            self.contents
-                .dictionaries
-                .get(*message)
-                .is_some_and(|message| !message.is_delta)
-        };
-        let base = applied
-            .iter()
-            .rposition(is_base)
-            .ok_or_else(|| decode::no_base(id))?;
-        let mut chain = applied.get(base..).unwrap_or_default();
-        let mut values = None;
-        let decoded = self
-            .decoded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&id)
-            .cloned();
+        let decoded = self.decoded().get(&id).cloned();
+        let message = |index: &usize| self.contents.dictionaries.get(*index);
+        let is_base = |index: &usize| message(index).is_some_and(|message| !message.is_delta);
+        let mut chain = applied;
+        let mut parts = Parts::default();
+        if let Some(base) = applied.iter().rposition(is_base) {
+            chain = applied.get(base..).unwrap_or_default();
+        }
         if let Some((until, known)) = decoded
             && let Some(position) = chain.iter().position(|message| *message == until)
         {
             chain = chain.get(position + 1..).unwrap_or_default();
-            values = Some(known);
+            parts.replace(known);
         }
         for index in chain {
-            let next = self.read_dictionary(*index)?;
-            values = Some(match &values {
-                Some(known) => dictionaries::append(known, &next, &self.limits)?,
-                None => next,
-            });
+            let values = self.read_dictionary(*index)?;
+            if is_base(index) {
+                parts.replace(values);
+            } else {
+                parts.append(id, values, &self.limits)?;
+            }
         }
+        let values = parts.values()?;
         if let Some(values) = &values {
-            let mut decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
-            decoded.insert(id, (*last, values.clone()));
+            self.decoded().insert(id, (*last, values.clone()));
         }
         Ok(values)
+    }
+
+    fn decoded(&self) -> MutexGuard<'_, HashMap<i64, (usize, ArrayRef)>> {
+        self.decoded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read_dictionary(&self, index: usize) -> Result<ArrayRef> {
@@ -293,11 +289,7 @@ impl IpcIndex {
             .dictionaries
             .get(index)
             .ok_or_else(decode::no_header)?;
-        let mut ids = Vec::new();
-        if let Some(values) = self.contents.schema.dictionaries.get(&entry.id) {
-            type_dictionaries(values, &mut ids);
-        }
-        let nested = self.dictionaries(&ids, index)?;
+        let nested = self.dictionaries(&self.contents.schema.needed_by(entry.id), index)?;
         let metadata = message::slice(&self.bytes, entry.place.metadata.clone())?;
         let message = message::parse(metadata, &self.limits)?;
         let header = message
@@ -342,36 +334,4 @@ fn messages_by_id(contents: &Contents) -> Result<HashMap<i64, Vec<usize>>> {
         }
     }
     Ok(by_id)
-}
-
-/// The ids of the dictionaries that a field needs; not of those that they need themselves.
-fn field_dictionaries(field: &Field, ids: &mut Vec<i64>) {
-    #[allow(deprecated)] // Schemas off the wire keep the ids of their dictionaries there.
-    match (field.data_type(), field.dict_id()) {
-        (DataType::Dictionary(_, _), Some(id)) => ids.push(id),
-        (data_type, _) => type_dictionaries(data_type, ids),
-    }
-}
-
-fn type_dictionaries(data_type: &DataType, ids: &mut Vec<i64>) {
-    match data_type {
-        DataType::List(child)
-        | DataType::LargeList(child)
-        | DataType::ListView(child)
-        | DataType::LargeListView(child)
-        | DataType::FixedSizeList(child, _)
-        | DataType::Map(child, _)
-        | DataType::RunEndEncoded(_, child) => field_dictionaries(child, ids),
-        DataType::Struct(fields) => {
-            fields
-                .iter()
-                .for_each(|field| field_dictionaries(field, ids));
-        }
-        DataType::Union(fields, _) => {
-            fields
-                .iter()
-                .for_each(|(_, field)| field_dictionaries(field, ids));
-        }
-        _ => {}
-    }
 }
