@@ -1,4 +1,4 @@
-//! Remote Lightstream servers as DataFusion tables.
+//! Remote Lightstream servers as DataFusion tables, and DataFusion sessions as Lightstream servers (see [`serve`]).
 //!
 //! # What it is for
 //!
@@ -61,6 +61,7 @@ mod catalog;
 mod convert;
 mod exec;
 mod scan;
+pub mod serve;
 mod stream;
 mod table;
 
