@@ -27,8 +27,8 @@ const DEFAULT_CATALOG: &str = "lightstream";
 ///
 /// A table `flights` is then `lightstream.public.flights` and `flights`; `sales.orders` is `lightstream.sales.orders`
 /// and `"sales.orders"`; of `europe.sales.orders` the schema is `"europe.sales"`. Names are listed here, once; a table
-/// is described each time a query is planned that uses it. Tables that come into being later are found by their name,
-/// and listed after [`LightstreamCatalog::refresh`].
+/// is described each time a query is planned that uses it. A table that comes into being later is found by its full
+/// name at once, and listed and found by its bare name after [`LightstreamCatalog::refresh`].
 ///
 /// # Errors
 /// If the session has a catalog `lightstream` already, or a table under one of the bare names, nothing is registered

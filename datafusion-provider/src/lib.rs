@@ -46,6 +46,10 @@
 //! more come, neighbours are read one after the other. Where the server knows the order of a table DataFusion is told,
 //! for each partition, and leaves out sorts that it does not need.
 //!
+//! # Runtime
+//!
+//! Futures and streams must be polled within a tokio runtime that has I/O and time enabled, as DataFusion itself does.
+//!
 //! # Errors
 //!
 //! Failures of server and connection are `lightstream_core` errors within `DataFusionError::External`;
@@ -64,5 +68,5 @@ mod table;
 pub use catalog::{LightstreamCatalog, register_lightstream, register_lightstream_as};
 pub use convert::error::lightstream_error;
 pub use exec::LightstreamExec;
-pub use lightstream_core::Options;
+pub use lightstream_core::{Client, Options};
 pub use table::LightstreamTable;

@@ -92,14 +92,14 @@ impl ScanStream {
     fn accept(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         self.metrics.first_batch();
         let received = batch.schema_ref();
-        if !Arc::ptr_eq(received, &self.schema) {
-            if let Some(difference) = schema::difference(&self.schema, received) {
-                self.end();
-                let failure = Error::data_loss(format!(
-                    "rows came with a schema other than planned:{difference}"
-                ));
-                return Err(error::of_table(&self.client, &self.table, failure));
-            }
+        if !Arc::ptr_eq(received, &self.schema)
+            && let Some(difference) = schema::difference(&self.schema, received)
+        {
+            self.end();
+            let failure = Error::data_loss(format!(
+                "rows came with a schema other than planned:{difference}"
+            ));
+            return Err(error::of_table(&self.client, &self.table, failure));
         }
         let Some(remaining) = &mut self.remaining else {
             return Ok(batch);

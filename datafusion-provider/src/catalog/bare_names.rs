@@ -82,8 +82,9 @@ impl SchemaProvider for BareNames {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         match self.local.table(name).await? {
             Some(table) => Ok(Some(table)),
-            // A name that is not listed may have come into being since.
-            None => self.remote.describe(name).await,
+            // Table functions and slips of the pen are looked up here too: no server is asked about those.
+            None if self.is_remote(name) => self.remote.describe(name).await,
+            None => Ok(None),
         }
     }
 

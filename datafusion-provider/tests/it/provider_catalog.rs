@@ -1,10 +1,14 @@
 //! Whole servers as catalogs.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use lightstream_core::server::{MemoryTable, Server};
+use lightstream_core::Result;
+use lightstream_core::protocol::table::{TableEntry, TableKind};
+use lightstream_core::server::{Catalog, MemoryTable, Server, Table};
 use lightstream_datafusion::{
     LightstreamCatalog, Options, register_lightstream, register_lightstream_as,
 };
@@ -208,4 +212,56 @@ async fn a_url_that_names_a_table_is_no_catalog() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("LightstreamTable::connect"), "{error}");
+}
+
+#[tokio::test]
+async fn a_table_that_comes_later_is_found_by_full_name_and_after_a_refresh_by_bare_name() {
+    let tables = Arc::new(Mutex::new(BTreeMap::from([(
+        "a".to_owned(),
+        Pieces::new(rows(1, 1)),
+    )])));
+    let server = Server::builder().catalog(Growing(tables.clone()));
+    let server = server.listen("lightstream://127.0.0.1:0").await.unwrap();
+    let ctx = session(2);
+    let url = server.url().to_string();
+    let catalog = register_lightstream(&ctx, &url, Options::default())
+        .await
+        .unwrap();
+    tables
+        .lock()
+        .unwrap()
+        .insert("b".to_owned(), Pieces::new(rows(1, 2)));
+    assert_eq!(count(&ctx, "lightstream.public.b").await, "2");
+    assert!(ctx.sql("SELECT * FROM b").await.is_err());
+    catalog.refresh().await.unwrap();
+    assert_eq!(count(&ctx, "b").await, "2");
+}
+
+/// A catalog to which the test adds tables.
+struct Growing(Arc<Mutex<BTreeMap<String, Pieces>>>);
+
+#[async_trait]
+impl Catalog for Growing {
+    async fn list(
+        &self,
+        _prefix: &str,
+        after: Option<&str>,
+        _limit: usize,
+    ) -> Result<Vec<TableEntry>> {
+        let tables = self.0.lock().unwrap();
+        let entry = |name: &String| TableEntry {
+            name: name.clone(),
+            kind: TableKind::Table,
+        };
+        Ok(tables
+            .keys()
+            .filter(|name| Some(name.as_str()) > after)
+            .map(entry)
+            .collect())
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn Table>>> {
+        let table = self.0.lock().unwrap().get(name).cloned();
+        Ok(table.map(|table| Arc::new(table) as Arc<dyn Table>))
+    }
 }

@@ -1,8 +1,11 @@
 //! What EXPLAIN shows, what is known of a scan before it runs, and what is measured while it does.
 
+use std::time::{Duration, Instant};
+
 use datafusion::common::stats::Precision;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use futures::StreamExt;
 use lightstream_core::protocol::filter::Support;
 use lightstream_core::protocol::table::SortColumn;
 use lightstream_core::server::Server;
@@ -272,4 +275,61 @@ async fn every_way_of_showing_a_plan_keeps_secrets() {
     // Tickets are as good as what they open.
     let debug = format!("{:?}", scan_of(&plan));
     assert!(!debug.contains("ticket"), "{debug}");
+}
+
+#[tokio::test]
+async fn nothing_is_read_before_it_is_wanted_and_a_dropped_stream_ends_the_read() {
+    let server = serve(Pieces::new(rows(40, 2_000))).await;
+    let ctx = session(2);
+    register(&ctx, &server, Options::default()).await;
+    let plan = physical(&ctx, "SELECT * FROM t").await;
+    for round in 1..=5 {
+        let mut stream = scan_of(&plan).execute(1, ctx.task_ctx()).unwrap();
+        assert_eq!(server.stats().scans, round - 1);
+        assert!(stream.next().await.unwrap().unwrap().num_rows() > 0);
+        assert_eq!(server.stats().scans, round);
+        drop(stream);
+        let dropped = Instant::now();
+        while server.stats().active_scans > 0 {
+            assert!(
+                dropped.elapsed() < Duration::from_secs(5),
+                "the server goes on sending"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Forty batches would make half of that.
+        assert!(
+            server.stats().rows_sent < round * 40_000,
+            "{:?}",
+            server.stats()
+        );
+    }
+}
+
+/// A plan is a value: it may be run again, and its partitions in any order, at the same time.
+#[tokio::test]
+async fn a_plan_may_be_run_more_than_once() {
+    let server = serve(Pieces {
+        has_snapshots: false,
+        ..Pieces::new(rows(6, 20))
+    })
+    .await;
+    let ctx = session(3);
+    register(&ctx, &server, Options::default()).await;
+    let plan = physical(&ctx, "SELECT id FROM t WHERE id >= 15").await;
+    for _ in 0..3 {
+        let partitions = [2, 0, 1, 2]
+            .map(|partition| scan_of(&plan).execute(partition, ctx.task_ctx()).unwrap());
+        let read =
+            futures::future::join_all(partitions.map(datafusion::physical_plan::common::collect))
+                .await;
+        let counts = read.into_iter().map(|batches| {
+            batches
+                .unwrap()
+                .iter()
+                .map(|batch| batch.num_rows())
+                .sum::<usize>()
+        });
+        assert_eq!(counts.collect::<Vec<_>>(), [40, 25, 40, 40]);
+    }
 }
