@@ -23,6 +23,7 @@ mod display;
 mod evaluate;
 mod exactness;
 mod floats;
+mod literals;
 mod members;
 mod resolve;
 #[cfg(feature = "sql")]

@@ -65,16 +65,15 @@ fn find_one(name: &str, fields: &Fields) -> Result<usize> {
 /// Says that there is no such column, and which one may have been meant.
 pub(super) fn missing(name: &str, fields: &Fields) -> Error {
     let lower = name.to_lowercase();
+    // The first knows common beginnings, the second letters that changed places.
+    let likeness = |name: &str| {
+        strsim::jaro_winkler(&lower, name).max(strsim::normalized_damerau_levenshtein(&lower, name))
+    };
     let nearest = fields
         .iter()
-        .map(|field| {
-            (
-                strsim::jaro_winkler(&lower, &field.name().to_lowercase()),
-                field.name(),
-            )
-        })
+        .map(|field| (likeness(&field.name().to_lowercase()), field.name()))
         .max_by(|a, b| a.0.total_cmp(&b.0))
-        .filter(|(likeness, _)| *likeness > 0.7);
+        .filter(|(likeness, _)| *likeness > 0.65);
     match nearest {
         Some((_, nearest)) => {
             Error::invalid_argument(format!("no column {name:?}: did you mean {nearest:?}?"))
