@@ -480,3 +480,142 @@ fn long_lists_cost_each_row_one_look_up() {
     // 10^10 comparisons would take minutes.
     assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }
+
+#[test]
+fn patterns_that_are_supported_compile() {
+    let rows: ArrayRef = Arc::new(StringArray::from(vec!["k", "\u{212a}", ""]));
+    let batch = RecordBatch::try_from_iter([("a", rows)]).unwrap();
+    let like = |pattern: &str, case_insensitive: bool| Expr::Like {
+        operand: Box::new(Expr::column("a")),
+        pattern: Box::new(Expr::literal(Arc::new(StringArray::from(vec![pattern]))).unwrap()),
+        case_insensitive,
+        negated: false,
+    };
+    for unit in [
+        "_", "k", "%_", "_%k", "\u{212a}", "é_", "%%", "\\", "\\_", "(", "[a",
+    ] {
+        let pattern: String = unit
+            .chars()
+            .cycle()
+            .take(1024 / unit.chars().map(char::len_utf8).max().unwrap())
+            .collect();
+        for case_insensitive in [false, true] {
+            let expr = like(&pattern, case_insensitive);
+            assert_eq!(
+                support(&expr, &batch.schema(), FloatRule::Ieee),
+                Support::Exact
+            );
+            evaluate(&expr, &batch, FloatRule::Ieee).unwrap();
+        }
+    }
+    let long = like(&"_".repeat(1025), false);
+    assert_eq!(
+        support(&long, &batch.schema(), FloatRule::Ieee),
+        Support::Unsupported
+    );
+}
+
+#[test]
+fn integer_arithmetic_is_exact_only_where_it_cannot_fail() {
+    let schema = Schema::new(vec![
+        Field::new("small", DataType::Int32, true),
+        Field::new("wide", DataType::Int64, true),
+        Field::new("unsigned", DataType::UInt8, true),
+        Field::new("ratio", DataType::Float64, true),
+    ]);
+    let wide = |name: &str| Expr::Cast {
+        operand: Box::new(Expr::column(name)),
+        data_type: DataType::Int64,
+    };
+    let positive = |expr| Expr::compare(CompareOp::Gt, expr, number(0));
+    for (op, left, right, wanted) in [
+        (
+            ArithmeticOp::Add,
+            Expr::column("wide"),
+            number(1),
+            Support::Unsupported,
+        ),
+        (ArithmeticOp::Add, wide("small"), number(1), Support::Exact),
+        (
+            ArithmeticOp::Add,
+            Expr::column("small"),
+            number(1),
+            Support::Exact,
+        ),
+        (
+            ArithmeticOp::Multiply,
+            wide("small"),
+            wide("small"),
+            Support::Exact,
+        ),
+        (
+            ArithmeticOp::Multiply,
+            wide("small"),
+            number(i64::MAX),
+            Support::Unsupported,
+        ),
+        (
+            ArithmeticOp::Divide,
+            Expr::column("wide"),
+            number(10),
+            Support::Exact,
+        ),
+        (
+            ArithmeticOp::Divide,
+            Expr::column("wide"),
+            number(0),
+            Support::Unsupported,
+        ),
+        (
+            ArithmeticOp::Divide,
+            Expr::column("wide"),
+            number(-1),
+            Support::Unsupported,
+        ),
+        (
+            ArithmeticOp::Modulo,
+            Expr::column("wide"),
+            number(10),
+            Support::Exact,
+        ),
+        (
+            ArithmeticOp::Modulo,
+            Expr::column("wide"),
+            Expr::column("wide"),
+            Support::Unsupported,
+        ),
+        (
+            ArithmeticOp::Subtract,
+            Expr::column("unsigned"),
+            Expr::column("unsigned"),
+            Support::Unsupported,
+        ),
+        (
+            ArithmeticOp::Subtract,
+            wide("unsigned"),
+            wide("unsigned"),
+            Support::Exact,
+        ),
+    ] {
+        let expr = positive(Expr::arithmetic(op, left, right));
+        assert_eq!(
+            support(&expr, &schema, FloatRule::TotalOrderZeroEqual),
+            wanted,
+            "{expr}"
+        );
+    }
+    let ratio = Expr::arithmetic(
+        ArithmeticOp::Divide,
+        Expr::column("ratio"),
+        Expr::column("ratio"),
+    );
+    let ratio = Expr::compare(CompareOp::Gt, ratio, Expr::column("ratio"));
+    assert_eq!(
+        support(&ratio, &schema, FloatRule::TotalOrderZeroEqual),
+        Support::Unsupported
+    );
+    assert_eq!(
+        support(&ratio, &schema, FloatRule::NanLargest),
+        Support::Exact
+    );
+}

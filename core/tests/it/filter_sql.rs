@@ -67,6 +67,11 @@ fn conditions_become_filters() {
         ),
         ("id IN (1, 2, NULL)", "id IN (1, 2, NULL)"),
         ("tiny NOT IN (1, 1000)", "tiny NOT IN (1)"),
+        ("tiny NOT IN (1000, 2000)", "NOT tiny = 2000"),
+        (
+            "at IN ('2024-01-01', '2024-01-01T00:00:00.000001')",
+            "at IN (TIMESTAMP '2024-01-01T00:00:00') OR at = TIMESTAMP '2024-01-01T00:00:00.000001'",
+        ),
         ("id IN (tiny, 3)", "id IN (3) OR id = tiny"),
         ("id BETWEEN 1 AND 10", "id BETWEEN 1 AND 10"),
         ("tiny NOT BETWEEN 1 AND 1000", "tiny NOT BETWEEN 1 AND 1000"),

@@ -7,6 +7,7 @@ mod filter_sql;
 mod ipc_corruption;
 mod ipc_framing;
 mod ipc_golden;
+mod ipc_limits;
 mod ipc_payloads;
 mod proto;
 mod scans;

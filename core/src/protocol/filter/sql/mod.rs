@@ -434,45 +434,49 @@ impl Reader<'_> {
         let value_type = super::coerce::value_type(&operand_type);
         let mut values: Vec<ArrayRef> = Vec::with_capacity(list.len());
         let mut others = Vec::new();
+        let equal = |other| Expr::compare(CompareOp::Eq, operand.clone(), other);
+        // A number that the operand's type does not hold is equal to none of its values: one such stands for all.
+        let mut absent = None;
         for item in list {
             match self.term(item, levels)? {
-                // A number that the operand's type does not hold is equal to none of its values.
-                Term::Constant(constant) => values.extend(constant.fit(value_type)?),
+                Term::Constant(constant) => match constant.fit(value_type)? {
+                    Some(value) if value.data_type() == value_type => values.push(value),
+                    Some(value) => others.push(equal(Expr::literal(value)?)),
+                    None => absent = Some(constant),
+                },
                 Term::Typed(Expr::Literal(literal), DataType::Null) if literal.is_null() => {
                     values.push(arrow_array::new_null_array(value_type, 1));
                 }
                 Term::Typed(Expr::Literal(literal), item) if item == *value_type => {
                     values.push(Arc::clone(literal.array()));
                 }
-                Term::Typed(expr, _) => {
-                    others.push(Expr::compare(CompareOp::Eq, operand.clone(), expr))
-                }
+                Term::Typed(expr, _) => others.push(equal(expr)),
             }
         }
-        let values = match values.as_slice() {
-            [] => arrow_array::new_empty_array(value_type),
-            values => concat(
-                &values
-                    .iter()
-                    .map(|value| value.as_ref())
-                    .collect::<Vec<_>>(),
-            )
-            .map_err(super::arrow_error)?,
-        };
-        let listed = !values.is_empty() || others.is_empty();
-        let plain = listed.then(|| Expr::in_list(operand, values, negated && others.is_empty()));
-        if others.is_empty() {
-            return plain.map_or_else(
-                || Err(Error::internal("an IN list vanished")),
-                |expr| self.checked(expr),
-            );
+        if let Some(absent) = absent.filter(|_| values.is_empty() && others.is_empty()) {
+            others.push(equal(Expr::literal(absent.meet(value_type)?)?));
         }
-        let any = Expr::Or(plain.into_iter().chain(others).collect());
-        self.checked(if negated {
-            Expr::Not(Box::new(any))
-        } else {
-            any
-        })
+        let listed = match values.as_slice() {
+            [] => None,
+            values => {
+                let values: Vec<_> = values.iter().map(|value| value.as_ref()).collect();
+                Some(concat(&values).map_err(super::arrow_error)?)
+            }
+        };
+        match listed {
+            Some(values) if others.is_empty() => {
+                self.checked(Expr::in_list(operand, values, negated))
+            }
+            listed => {
+                let listed = listed.map(|values| Expr::in_list(operand, values, false));
+                let any = Expr::Or(listed.into_iter().chain(others).collect());
+                self.checked(if negated {
+                    Expr::Not(Box::new(any))
+                } else {
+                    any
+                })
+            }
+        }
     }
 
     fn between(
