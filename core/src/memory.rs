@@ -34,8 +34,10 @@ unsafe impl Sync for Block {}
 
 impl Block {
     fn try_new(bytes: usize) -> Result<Self> {
-        let out_of_memory = || Error::resource_exhausted(format!("no memory for a frame of {bytes} bytes"));
-        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| out_of_memory())?;
+        let out_of_memory =
+            || Error::resource_exhausted(format!("no memory for a frame of {bytes} bytes"));
+        let layout =
+            Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| out_of_memory())?;
         // SAFETY: the layout has a size above zero.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(out_of_memory)?;
         Ok(Self { start, layout })
@@ -71,13 +73,21 @@ pub(crate) struct FramePool(Arc<PoolState>);
 impl FramePool {
     /// A pool that keeps at most so many bytes in wait.
     pub(crate) fn new(most_idle_bytes: usize) -> Self {
-        Self(Arc::new(PoolState { idle: Mutex::default(), most_idle_bytes }))
+        Self(Arc::new(PoolState {
+            idle: Mutex::default(),
+            most_idle_bytes,
+        }))
     }
 
     /// Room for a frame of this many bytes.
     pub(crate) fn take(&self, bytes: usize) -> Result<FrameBuffer> {
         if !(SMALLEST_POOLED..=LARGEST_POOLED).contains(&bytes) {
-            return Ok(FrameBuffer { block: Block::try_new(bytes)?, filled: 0, wanted: bytes, pool: Weak::new() });
+            return Ok(FrameBuffer {
+                block: Block::try_new(bytes)?,
+                filled: 0,
+                wanted: bytes,
+                pool: Weak::new(),
+            });
         }
         let class = bytes.next_power_of_two();
         let reused = {
@@ -93,7 +103,12 @@ impl FramePool {
             Some(block) => block,
             None => Block::try_new(class)?,
         };
-        Ok(FrameBuffer { block, filled: 0, wanted: bytes, pool: Arc::downgrade(&self.0) })
+        Ok(FrameBuffer {
+            block,
+            filled: 0,
+            wanted: bytes,
+            pool: Arc::downgrade(&self.0),
+        })
     }
 
     #[cfg(test)]
@@ -104,7 +119,8 @@ impl FramePool {
 
 fn lock(idle: &Mutex<Idle>) -> std::sync::MutexGuard<'_, Idle> {
     // The list is sound after every statement that changes it, so a panic elsewhere does not spoil it.
-    idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    idle.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A block that was filled; it goes back to its pool when the last array that points into it is gone.
@@ -115,7 +131,9 @@ struct Filled {
 
 impl Drop for Filled {
     fn drop(&mut self) {
-        let (Some(block), Some(pool)) = (self.block.take(), self.pool.upgrade()) else { return };
+        let (Some(block), Some(pool)) = (self.block.take(), self.pool.upgrade()) else {
+            return;
+        };
         let mut idle = lock(&pool.idle);
         if idle.bytes + block.bytes() <= pool.most_idle_bytes {
             idle.bytes += block.bytes();
@@ -147,7 +165,10 @@ impl FrameBuffer {
     /// Hands the filled part on as a buffer, without copying it.
     pub(crate) fn freeze(self) -> Buffer {
         let (start, length) = (self.block.start, self.filled);
-        let owner = Arc::new(Filled { block: Some(self.block), pool: self.pool });
+        let owner = Arc::new(Filled {
+            block: Some(self.block),
+            pool: self.pool,
+        });
         // SAFETY: `start` is good for `length` written bytes for as long as the owner holds the block, and nobody
         // writes to a filled block before the owner is dropped.
         unsafe { Buffer::from_custom_allocation(start, length, owner) }
@@ -169,7 +190,10 @@ unsafe impl BufMut for FrameBuffer {
     fn chunk_mut(&mut self) -> &mut UninitSlice {
         // SAFETY: `filled <= wanted <= block.bytes()`, so the range lies within the block, which `self` owns alone.
         unsafe {
-            UninitSlice::from_raw_parts_mut(self.block.start.as_ptr().add(self.filled), self.wanted - self.filled)
+            UninitSlice::from_raw_parts_mut(
+                self.block.start.as_ptr().add(self.filled),
+                self.wanted - self.filled,
+            )
         }
     }
 }
@@ -205,7 +229,11 @@ mod tests {
     fn what_waits_is_bounded_and_small_frames_do_not_wait() {
         let pool = FramePool::new(1 << 20);
         let held: Vec<Buffer> = (0..40).map(|i| fill(&pool, 100_000, i)).collect();
-        assert!(held.iter().zip(0..).all(|(buffer, i)| buffer.iter().all(|&byte| byte == i)));
+        assert!(
+            held.iter()
+                .zip(0..)
+                .all(|(buffer, i)| buffer.iter().all(|&byte| byte == i))
+        );
         drop(held);
         assert_eq!(pool.idle_bytes(), 1 << 20);
         let small = fill(&FramePool::new(1 << 20), 10, 1);

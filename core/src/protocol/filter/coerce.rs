@@ -373,3 +373,20 @@ pub(super) fn ticks(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
     };
     Ok(Arc::new(counts))
 }
+
+/// The same instants under another name of their zone, or none. Needs no database of zones.
+pub(super) fn with_zone(array: &ArrayRef, zone: Option<&Arc<str>>) -> ArrayRef {
+    macro_rules! with_zone {
+        ($type:ty) => {{
+            let stamps = array.as_primitive::<$type>().clone();
+            Arc::new(stamps.with_timezone_opt(zone.cloned()))
+        }};
+    }
+    match array.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => with_zone!(TimestampSecondType),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => with_zone!(TimestampMillisecondType),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => with_zone!(TimestampMicrosecondType),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => with_zone!(TimestampNanosecondType),
+        _ => Arc::clone(array),
+    }
+}

@@ -63,7 +63,7 @@ pub fn parse(where_clause: &str, schema: &Schema, rule: FloatRule) -> Result<Fil
     let tokens = Tokenizer::new(&dialect, where_clause)
         .tokenize_with_location()
         .map_err(|error| Error::invalid_argument(format!("the condition is not SQL: {error}")))?;
-    let operators = tokens.iter().filter(|token| nests(&token.token)).count();
+    let operators = nesting_tokens(tokens.iter().map(|token| &token.token));
     if operators > OPERATORS {
         return Err(Error::resource_exhausted(format!(
             "a condition has {operators} operators, more than {OPERATORS}: use IN for long lists"
@@ -85,22 +85,28 @@ pub fn parse(where_clause: &str, schema: &Schema, rule: FloatRule) -> Result<Fil
     Ok(Filter::new(rule, expr))
 }
 
-/// Whether a token can add a level to the syntax tree.
-fn nests(token: &Token) -> bool {
-    match token {
-        Token::Comma
-        | Token::Whitespace(_)
-        | Token::Number(..)
-        | Token::SingleQuotedString(_)
-        | Token::EOF => false,
-        Token::Word(word) => matches!(
-            word.value.to_ascii_uppercase().as_str(),
-            "AND" | "OR" | "NOT" | "IS" | "IN" | "LIKE" | "ILIKE" | "BETWEEN"
-        ),
-        // Negative numbers in lists; what else may follow a minus is counted itself, or bounded by the parser.
-        Token::Minus | Token::LParen | Token::RParen | Token::Period => false,
-        _ => true,
+/// How many tokens can each add a level to the syntax tree.
+fn nesting_tokens<'a>(tokens: impl Iterator<Item = &'a Token>) -> usize {
+    let mut count = 0;
+    // A minus at the start of a value is a sign, as in long lists of negative numbers.
+    let mut starts_value = true;
+    for token in tokens {
+        count += usize::from(match token {
+            Token::Whitespace(_) => continue,
+            Token::Minus => !starts_value,
+            Token::Comma | Token::LParen | Token::RParen => false,
+            Token::Number(..) | Token::SingleQuotedString(_) | Token::EOF => false,
+            Token::Word(word) => {
+                let words = ["AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "BETWEEN"];
+                words
+                    .iter()
+                    .any(|operator| word.value.eq_ignore_ascii_case(operator))
+            }
+            _ => true,
+        });
+        starts_value = matches!(token, Token::Comma | Token::LParen);
     }
+    count
 }
 
 /// Something of a type, or a constant that takes the type of what it meets.
@@ -155,10 +161,10 @@ impl Reader<'_> {
             } => self.chain(left, right, false, levels),
             ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right, levels),
             ast::Expr::IsDistinctFrom(left, right) => {
-                self.compare(CompareOp::IsDistinctFrom, left, right, levels)
+                self.distinct(CompareOp::IsDistinctFrom, left, right, levels)
             }
             ast::Expr::IsNotDistinctFrom(left, right) => {
-                self.compare(CompareOp::IsNotDistinctFrom, left, right, levels)
+                self.distinct(CompareOp::IsNotDistinctFrom, left, right, levels)
             }
             ast::Expr::IsNull(operand) => {
                 self.checked(Expr::IsNull(Box::new(self.typed(operand, levels)?)))
@@ -355,6 +361,47 @@ impl Reader<'_> {
     ) -> Result<Term> {
         let (left, right) = self.meet(left, right, levels)?;
         self.checked(Expr::compare(op, left, right))
+    }
+
+    /// The parser takes everything behind IS DISTINCT FROM for its right side, conditions that follow included.
+    fn distinct(
+        &self,
+        op: CompareOp,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        levels: usize,
+    ) -> Result<Term> {
+        let is_value = match right {
+            ast::Expr::BinaryOp { op, .. } => matches!(
+                op,
+                BinaryOperator::Plus
+                    | BinaryOperator::Minus
+                    | BinaryOperator::Multiply
+                    | BinaryOperator::Divide
+                    | BinaryOperator::Modulo
+            ),
+            right => matches!(
+                right,
+                ast::Expr::Identifier(_)
+                    | ast::Expr::CompoundIdentifier(_)
+                    | ast::Expr::Value(_)
+                    | ast::Expr::TypedString(_)
+                    | ast::Expr::Nested(_)
+                    | ast::Expr::Cast { .. }
+                    | ast::Expr::Function(_)
+                    | ast::Expr::UnaryOp {
+                        op: UnaryOperator::Minus | UnaryOperator::Plus,
+                        ..
+                    }
+            ),
+        };
+        if !is_value {
+            return Err(Error::invalid_argument(format!(
+                "a comparison by {} stands in parentheses where a condition follows",
+                op.as_str()
+            )));
+        }
+        self.compare(op, left, right, levels)
     }
 
     fn is_truth(
