@@ -14,7 +14,8 @@ use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroup
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result as DfResult;
-use datafusion::execution::{TaskContext, TryEmitter, async_try_stream};
+use datafusion::execution::{SessionState, TaskContext, TryEmitter, async_try_stream};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::object_store::ObjectStore;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -52,12 +53,13 @@ pub(super) struct Reader {
     /// For each file, whether it can hold rows that pass the filter.
     pub kept: Vec<bool>,
     pub store: Arc<dyn ObjectStore>,
-    /// The plan that is run for each unit; `None` where there are no files.
-    pub plan: Option<Arc<dyn ExecutionPlan>>,
+    /// What is planned for each read and run for each unit; `None` where there are no files. A plan keeps metrics of
+    /// every run, so that one held as long as a scan would grow without end.
+    pub plan: Option<LogicalPlan>,
     /// Most rows that are wanted of a unit.
     pub limit: Option<u64>,
     pub columns: Columns,
-    pub context: Arc<TaskContext>,
+    pub state: SessionState,
 }
 
 impl Scan for FileScan {
@@ -107,6 +109,11 @@ impl Reader {
         wanted: Units,
         mut emitter: TryEmitter<UnitEvent, Error>,
     ) -> Result<()> {
+        let plan = match &self.plan {
+            Some(plan) => Some(row_local_plan(&self.state, plan).await?),
+            None => None,
+        };
+        let context = self.state.task_ctx();
         let mut checked = None;
         for index in wanted.within(units.len() as u64) {
             let Some(unit) = usize::try_from(index)
@@ -115,46 +122,39 @@ impl Reader {
             else {
                 break;
             };
-            let read = self.read_unit(unit, &mut checked, &mut emitter).await;
-            read.map_err(|error| error.with_unit(index))?;
+            if let (Some(plan), Some(listed)) = (&plan, self.file_to_read(unit)) {
+                if checked != Some(unit.file) {
+                    check_unchanged(self.store.as_ref(), &listed.object_meta).await?;
+                    checked = Some(unit.file);
+                }
+                let read = self.run(plan, &context, unit, listed, &mut emitter).await;
+                // Neither rows nor errors of a file that has changed meanwhile mean anything.
+                check_unchanged(self.store.as_ref(), &listed.object_meta).await?;
+                read.map_err(|error| error.with_unit(index))?;
+            }
             emitter.emit(UnitEvent::End(index)).await;
         }
         Ok(())
     }
 
-    async fn read_unit(
-        &self,
-        unit: &Unit,
-        checked: &mut Option<usize>,
-        emitter: &mut TryEmitter<UnitEvent, Error>,
-    ) -> Result<()> {
-        let (Some(listed), Some(true)) = (self.files.get(unit.file), self.kept.get(unit.file))
-        else {
-            return Ok(());
-        };
-        if *checked != Some(unit.file) {
-            check_unchanged(self.store.as_ref(), &listed.object_meta).await?;
-            *checked = Some(unit.file);
-        }
-        let read = self.run(unit, listed, emitter).await;
-        // Neither rows nor errors of a file that has changed meanwhile mean anything.
-        check_unchanged(self.store.as_ref(), &listed.object_meta).await?;
-        read
+    fn file_to_read(&self, unit: &Unit) -> Option<&PartitionedFile> {
+        self.files
+            .get(unit.file)
+            .filter(|_| self.kept.get(unit.file) == Some(&true))
     }
 
     async fn run(
         &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
         unit: &Unit,
         listed: &PartitionedFile,
         emitter: &mut TryEmitter<UnitEvent, Error>,
     ) -> Result<()> {
-        let Some(plan) = &self.plan else {
-            return Ok(());
-        };
         let attempted = format!("reading {:?}", file(&listed.object_meta));
         let failed = |error| core_error(&attempted, error);
         let plan = plan_of_unit(plan, unit, listed, self.limit).map_err(failed)?;
-        let mut batches = plan.execute(0, Arc::clone(&self.context)).map_err(failed)?;
+        let mut batches = plan.execute(0, Arc::clone(context)).map_err(failed)?;
         loop {
             let next = AssertUnwindSafe(batches.next()).catch_unwind().await;
             match next.map_err(|panic| panic_error(&attempted, panic.as_ref()))? {
@@ -167,6 +167,23 @@ impl Reader {
                 None => return Ok(()),
             }
         }
+    }
+}
+
+/// The plan of a scan that can be run for one unit at a time.
+///
+/// # Errors
+/// `internal` where it cannot: an optimizer rule of the session's own put something there that is not known.
+async fn row_local_plan(
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = state.create_physical_plan(plan).await;
+    let plan = plan.map_err(|error| core_error("planning a scan of files", error))?;
+    if is_row_local(&plan) {
+        Ok(plan)
+    } else {
+        Err(Error::internal("a plan that was row-local no longer is"))
     }
 }
 

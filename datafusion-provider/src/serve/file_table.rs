@@ -22,7 +22,8 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::{
-    Expr as DfExpr, LogicalPlanBuilder, TableProviderFilterPushDown, TableType, UNNAMED_TABLE,
+    Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableType,
+    UNNAMED_TABLE,
 };
 use datafusion::physical_plan::ExecutionPlan;
 use lightstream_core::protocol::request::ScanRequest;
@@ -31,7 +32,7 @@ use lightstream_core::server::{Scan, Table};
 use lightstream_core::{Error, Result};
 
 use super::errors::core_error;
-use super::file_scan::{FileScan, is_row_local};
+use super::file_scan::{FileScan, Reader, is_row_local};
 use super::filters::{self, AppliedFilter};
 use super::partition_values;
 use super::provider_table::ProviderTable;
@@ -100,15 +101,15 @@ impl FileTable {
     }
 
     /// One plan for all files, which names but the first.
-    async fn physical_plan(
+    fn logical_plan(
         &self,
-        state: &SessionState,
         scan: &FileScanConfig,
         columns: &Columns,
         filter: &AppliedFilter,
-    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+    ) -> DfResult<LogicalPlan> {
+        let schema = self.table.schema();
         let files = FilesOf {
-            schema: self.table.schema(),
+            schema: Arc::clone(&schema),
             scan: scan.clone(),
         };
         let mut plan =
@@ -116,13 +117,11 @@ impl FileTable {
         for condition in &filter.conditions {
             plan = plan.filter(condition.clone())?;
         }
-        let schema = self.table.schema();
         let planned = columns
             .planned
             .iter()
             .map(|&column| column_of(&schema, column));
-        let plan = plan.project(planned.collect::<Vec<_>>())?.build()?;
-        state.create_physical_plan(&plan).await
+        plan.project(planned.collect::<Vec<_>>())?.build()
     }
 }
 
@@ -155,18 +154,23 @@ impl Table for FileTable {
             .map(|column| column_of(&schema, column))
             .collect();
         let filter = filters::translate(&request.filter, &schema, &expressions);
+        let failed = |error| core_error("planning a scan of files", error);
         let plan = match &snapshot.scan {
             Some(scan) => {
-                let plan = self.physical_plan(&state, scan, &columns, &filter).await;
-                Some(plan.map_err(|error| core_error("planning a scan of files", error))?)
+                let plan = self.logical_plan(scan, &columns, &filter).map_err(failed)?;
+                if !is_row_local(&state.create_physical_plan(&plan).await.map_err(failed)?) {
+                    let request = ScanRequest {
+                        snapshot: None,
+                        ..request.clone()
+                    };
+                    return ProviderTable::of(&self.context, &self.provider)
+                        .plan(&request)
+                        .await;
+                }
+                Some(plan)
             }
             None => None,
         };
-        if plan.as_ref().is_some_and(|plan| !is_row_local(plan)) {
-            return ProviderTable::of(&self.context, &self.provider)
-                .plan(request)
-                .await;
-        }
         let cut = units::cut(&self.table, &snapshot, &state, &self.layouts).await?;
         let mut statistics = cut
             .statistics
@@ -190,7 +194,7 @@ impl Table for FileTable {
                 .collect(),
             runs,
             units: cut.units.into(),
-            reader: Arc::new(super::file_scan::Reader {
+            reader: Arc::new(Reader {
                 files: snapshot.files,
                 kept,
                 store: snapshot.store,
@@ -199,7 +203,7 @@ impl Table for FileTable {
                     .limit
                     .filter(|_| filter.conditions.is_empty() && filter.is_exact()),
                 columns,
-                context: state.task_ctx(),
+                state,
             }),
             snapshot: snapshot.id,
             ordering,

@@ -10,8 +10,8 @@ use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::Column;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result as DfResult;
-use datafusion::execution::SessionState;
 use datafusion::execution::context::{SQLOptions, SessionContext};
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::{
     Expr as DfExpr, LogicalPlan, LogicalPlanBuilder, TableType, UNNAMED_TABLE,
 };
@@ -115,30 +115,30 @@ impl ProviderTable {
         }
     }
 
+    /// A plan and what it runs under. The settings of a session count when a plan is run, too.
     async fn physical_plan(
         &self,
         logical: &LogicalPlan,
         ordered: bool,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
         let parallel = session::in_parallel(&self.context.state())?;
         if !self.is_in_order() {
             let plan = create(&parallel, logical).await?;
             if !ordered || plan.output_ordering().is_some() {
-                return Ok(plan);
+                return Ok((plan, parallel.task_ctx()));
             }
         }
-        create(&session::in_order(&self.context.state())?, logical).await
+        let in_order = session::in_order(&self.context.state())?;
+        Ok((create(&in_order, logical).await?, in_order.task_ctx()))
     }
 }
 
 async fn create(state: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-    state
-        .create_physical_plan(logical)
-        .await
-        .map_err(|error| core_error("planning a scan", error))
+    let plan = state.create_physical_plan(logical).await;
+    plan.map_err(|error| core_error("planning a scan", error))
 }
 
-/// One partition out of several, in their order where they have one. `None` where they are to be read one by one.
+/// One partition out of several, in the order that they have; unless they are to be read one by one.
 fn merged(plan: &Arc<dyn ExecutionPlan>, one_by_one: bool) -> Arc<dyn ExecutionPlan> {
     if plan.properties().partitioning.partition_count() <= 1 {
         return Arc::clone(plan);
@@ -163,7 +163,7 @@ impl Table for ProviderTable {
             (Source::Provider(_), TableKind::Table) => {
                 let logical = self.logical_plan().and_then(LogicalPlanBuilder::build);
                 let logical = logical.map_err(|error| core_error("describing a table", error))?;
-                let plan = self.physical_plan(&logical, false).await?;
+                let (plan, _) = self.physical_plan(&logical, false).await?;
                 self.statistics(plan.as_ref(), &schema)
             }
             _ => Statistics::default(),
@@ -196,7 +196,7 @@ impl Table for ProviderTable {
         let filter = filters::translate(&request.filter, &schema, &expressions);
         let logical =
             narrow(source, &filter, &columns, &expressions, request.limit).map_err(failed)?;
-        let plan = self.physical_plan(&logical, request.ordered).await?;
+        let (plan, context) = self.physical_plan(&logical, request.ordered).await?;
         let plan = merged(&plan, request.ordered || self.is_in_order());
         let mut known = columns.statistics(self.statistics(plan.as_ref(), &columns.planned_schema));
         if !request.filter.conjuncts.is_empty() || request.limit.is_some() {
@@ -205,7 +205,7 @@ impl Table for ProviderTable {
         Ok(Arc::new(PlanScan::new(
             plan,
             columns,
-            self.context.task_ctx(),
+            context,
             known,
             filter.support,
         )))

@@ -55,9 +55,38 @@ struct Layout {
 
 /// Footers that were read before, by store and path.
 #[derive(Debug, Default)]
-pub(super) struct LayoutCache(
-    Mutex<HashMap<(String, String), (ObjectMeta, SchemaRef, Arc<Layout>)>>,
-);
+pub(super) struct LayoutCache(Mutex<HashMap<(String, String), KnownLayout>>);
+
+/// A layout, the state of the file that it was read from, and the schema that its statistics are of.
+#[derive(Debug)]
+struct KnownLayout {
+    meta: ObjectMeta,
+    schema: SchemaRef,
+    layout: Arc<Layout>,
+}
+
+impl LayoutCache {
+    fn find(
+        &self,
+        key: &(String, String),
+        meta: &ObjectMeta,
+        schema: &SchemaRef,
+    ) -> Option<Arc<Layout>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known
+            .get(key)
+            .filter(|known| known.meta == *meta && known.schema == *schema)?;
+        Some(Arc::clone(&known.layout))
+    }
+
+    fn keep(&self, key: (String, String), known: KnownLayout) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED_FILES {
+            all.clear();
+        }
+        all.insert(key, known);
+    }
+}
 
 /// How a snapshot is cut.
 pub(super) struct Cut {
@@ -162,15 +191,8 @@ async fn layout(
         .unwrap_or_default();
     let key = (url, meta.location.as_ref().to_owned());
     let schema = table.schema();
-    if let Some((known, of, layout)) = cache
-        .0
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(&key)
-    {
-        if known == meta && *of == schema {
-            return Ok(Arc::clone(layout));
-        }
+    if let Some(layout) = cache.find(&key, meta, &schema) {
+        return Ok(layout);
     }
     let read = AssertUnwindSafe(read_layout(table, snapshot, file, state))
         .catch_unwind()
@@ -188,11 +210,12 @@ async fn layout(
             return Err(error);
         }
     };
-    let mut cache = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if cache.len() >= REMEMBERED_FILES {
-        cache.clear();
-    }
-    cache.insert(key, (meta.clone(), schema, Arc::clone(&layout)));
+    let known = KnownLayout {
+        meta: meta.clone(),
+        schema,
+        layout: Arc::clone(&layout),
+    };
+    cache.keep(key, known);
     Ok(layout)
 }
 

@@ -1,4 +1,4 @@
-//! Integration tests of the DataFusion provider, in one binary.
+//! Everything that needs a server and an engine, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod provider_catalog;
@@ -10,6 +10,7 @@ mod provider_support;
 mod serve_catalog;
 mod serve_files;
 mod serve_filters;
+mod serve_over_wire;
 mod serve_paths;
 mod serve_providers;
 mod serving;

@@ -14,7 +14,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Int32Type};
 use datafusion::catalog::MemTable;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use lightstream_core::protocol::filter::{
     ArithmeticOp, CompareOp, Expr, FloatRule, StringMatchOp, Support,
 };
@@ -344,6 +344,27 @@ async fn parquet_by_every_rule() {
     let context = SessionContext::new();
     register_path(&context, "t", folder.path()).await.unwrap();
     check(&context, 12, 80, &[FloatRule::TotalOrderZeroEqual]).await;
+}
+
+#[tokio::test]
+async fn parquet_that_filters_while_it_decodes() {
+    let folder = TempDir::new().unwrap();
+    write(&folder.path().join("a.parquet"), &rows(true));
+    let config =
+        SessionConfig::new().set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let context = SessionContext::new_with_config(config);
+    register_path(&context, "t", folder.path()).await.unwrap();
+    check(
+        &context,
+        31,
+        60,
+        &[
+            FloatRule::TotalOrder,
+            FloatRule::NanLargest,
+            FloatRule::Ieee,
+        ],
+    )
+    .await;
 }
 
 #[tokio::test]
