@@ -1,7 +1,5 @@
 # The commands of this repository. `make` alone prints them. All obey CARGO_TARGET_DIR.
 
-LIBRARIES := lightstream-core lightstream-datafusion
-
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-system lint fmt
 
@@ -13,7 +11,7 @@ demo: ## Serve the example data on this machine and query it
 
 test: ## All tests that need nothing but this repository, with cargo-nextest where it is installed
 	env -u ARROW_TESTING_DATA scripts/run-tests.sh
-	cargo test --locked --doc $(addprefix -p ,$(LIBRARIES))
+	cargo test --locked --doc --workspace
 
 test-system: ## Tests over Arrow's own files ($ARROW_TESTING_DATA) and a minute of fuzzing (needs nightly, cargo-fuzz)
 	scripts/test-system.sh

@@ -36,6 +36,10 @@ cargo "+$nightly" --version >/dev/null 2>&1 || skip "there is no $nightly toolch
 cargo fuzz --version >/dev/null 2>&1 || skip "cargo-fuzz is not installed (cargo install --locked cargo-fuzz)"
 command -v c++ >/dev/null 2>&1 || skip "libFuzzer needs a C++ compiler and there is no c++"
 
+# The tests above have built it, as one of the examples of the workspace.
+cargo build --locked --workspace --examples --quiet
+"${CARGO_TARGET_DIR:-target}/debug/examples/fuzz_seeds" fuzz/corpus
+
 targets=$(cargo "+$nightly" fuzz list)
 [ -n "$targets" ] || skip "fuzz/ has no targets"
 count=$(wc -l <<<"$targets")

@@ -43,7 +43,14 @@ pub(crate) struct FrameReader {
 
 impl FrameReader {
     pub(crate) fn new(read: ReadHalf, limits: DecodeLimits, pool: FramePool) -> Self {
-        Self { read, ahead: Vec::with_capacity(AHEAD_BYTES), taken: 0, partial: None, limits, pool }
+        Self {
+            read,
+            ahead: Vec::with_capacity(AHEAD_BYTES),
+            taken: 0,
+            partial: None,
+            limits,
+            pool,
+        }
     }
 
     /// The next frame, or `None` where the peer closed the connection between frames.
@@ -61,7 +68,11 @@ impl FrameReader {
                 }
                 continue;
             }
-            if let Some(bytes) = self.ahead.get(self.taken..).and_then(|rest| rest.first_chunk::<HEADER_BYTES>()) {
+            if let Some(bytes) = self
+                .ahead
+                .get(self.taken..)
+                .and_then(|rest| rest.first_chunk::<HEADER_BYTES>())
+            {
                 let header = Header::parse(*bytes, &self.limits)?;
                 self.taken += HEADER_BYTES;
                 let mut buffer = self.pool.take(header.length as usize)?;
@@ -76,7 +87,11 @@ impl FrameReader {
             self.taken = 0;
             let mut room = (&mut self.ahead).limit(AHEAD_BYTES);
             if self.read.read_buf(&mut room).await.map_err(lost)? == 0 {
-                return if self.ahead.is_empty() { Ok(None) } else { Err(cut()) };
+                return if self.ahead.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(cut())
+                };
             }
         }
     }
@@ -89,7 +104,10 @@ impl FrameReader {
         let mut byte = [0; 1];
         let mut context = Context::from_waker(Waker::noop());
         let read = std::pin::Pin::new(&mut self.read);
-        !matches!(read.poll_read(&mut context, &mut ReadBuf::new(&mut byte)), Poll::Pending)
+        !matches!(
+            read.poll_read(&mut context, &mut ReadBuf::new(&mut byte)),
+            Poll::Pending
+        )
     }
 }
 
@@ -102,10 +120,15 @@ fn lost(error: std::io::Error) -> Error {
 }
 
 fn decode(tag: Tag, buffer: FrameBuffer) -> Result<Frame> {
-    let malformed = |error| Error::data_loss(format!("a {tag:?} cannot be read")).with_source(error);
+    let malformed =
+        |error| Error::data_loss(format!("a {tag:?} cannot be read")).with_source(error);
     Ok(match tag {
-        Tag::Request => Frame::Request(messages::Request::decode(buffer.filled()).map_err(malformed)?),
-        Tag::Response => Frame::Response(messages::Response::decode(buffer.filled()).map_err(malformed)?),
+        Tag::Request => {
+            Frame::Request(messages::Request::decode(buffer.filled()).map_err(malformed)?)
+        }
+        Tag::Response => {
+            Frame::Response(messages::Response::decode(buffer.filled()).map_err(malformed)?)
+        }
         Tag::Batch => Frame::Batch(buffer.freeze()),
     })
 }
@@ -135,7 +158,11 @@ pub(crate) struct FrameWriter {
 
 impl FrameWriter {
     pub(crate) fn new(write: WriteHalf) -> Self {
-        Self { write, queue: VecDeque::new(), sent: 0 }
+        Self {
+            write,
+            queue: VecDeque::new(),
+            sent: 0,
+        }
     }
 
     /// Whether something waits to be sent.
@@ -160,8 +187,18 @@ impl FrameWriter {
         Ok(())
     }
 
-    pub(crate) fn queue_request(&mut self, timeout_ms: u64, kind: messages::request::Kind) -> Result<()> {
-        self.queue_message(Tag::Request, &messages::Request { timeout_ms, kind: Some(kind) })
+    pub(crate) fn queue_request(
+        &mut self,
+        timeout_ms: u64,
+        kind: messages::request::Kind,
+    ) -> Result<()> {
+        self.queue_message(
+            Tag::Request,
+            &messages::Request {
+                timeout_ms,
+                kind: Some(kind),
+            },
+        )
     }
 
     pub(crate) fn queue_response(&mut self, kind: messages::response::Kind) -> Result<()> {
@@ -174,7 +211,13 @@ impl FrameWriter {
             Some(Segment::Own(bytes)) => bytes.extend_from_slice(&header),
             _ => self.queue.push_back(Segment::Own(header.to_vec())),
         }
-        self.queue.extend(payload.into_segments().into_iter().filter(|s| !s.is_empty()).map(Segment::Shared));
+        self.queue.extend(
+            payload
+                .into_segments()
+                .into_iter()
+                .filter(|s| !s.is_empty())
+                .map(Segment::Shared),
+        );
         Ok(())
     }
 
@@ -191,7 +234,11 @@ impl FrameWriter {
                 *slice = IoSlice::new(bytes.get(from..).unwrap_or_default());
                 filled += 1;
             }
-            let written = self.write.write_vectored(slices.get(..filled).unwrap_or_default()).await.map_err(lost)?;
+            let written = self
+                .write
+                .write_vectored(slices.get(..filled).unwrap_or_default())
+                .await
+                .map_err(lost)?;
             if written == 0 {
                 return Err(lost(std::io::ErrorKind::WriteZero.into()));
             }
@@ -220,7 +267,11 @@ mod tests {
 
     fn halves(buffer_bytes: usize) -> (FrameWriter, FrameReader) {
         let (near, far) = tokio::io::duplex(buffer_bytes);
-        let reader = FrameReader::new(Box::new(far), DecodeLimits::default(), FramePool::new(1 << 20));
+        let reader = FrameReader::new(
+            Box::new(far),
+            DecodeLimits::default(),
+            FramePool::new(1 << 20),
+        );
         (FrameWriter::new(Box::new(near)), reader)
     }
 
@@ -228,24 +279,40 @@ mod tests {
     async fn frames_arrive_whole_however_they_are_cut() {
         for buffer_bytes in [1, 7, 64, 4096, 1 << 20] {
             let (mut writer, mut reader) = halves(buffer_bytes);
-            let names: Vec<String> = [0, 1, 50, 5000, 100_000].iter().map(|&n| "x".repeat(n)).collect();
+            let names: Vec<String> = [0, 1, 50, 5000, 100_000]
+                .iter()
+                .map(|&n| "x".repeat(n))
+                .collect();
             let sent = names.clone();
             let sending = tokio::spawn(async move {
                 for name in sent {
-                    let describe = messages::DescribeTable { name, snapshot: String::new() };
-                    writer.queue_request(1, request::Kind::DescribeTable(describe)).unwrap();
-                    writer.queue_response(response::Kind::Pong(messages::Pong {})).unwrap();
+                    let describe = messages::DescribeTable {
+                        name,
+                        snapshot: String::new(),
+                    };
+                    writer
+                        .queue_request(1, request::Kind::DescribeTable(describe))
+                        .unwrap();
+                    writer
+                        .queue_response(response::Kind::Pong(messages::Pong {}))
+                        .unwrap();
                 }
                 writer.flush().await.unwrap();
             });
             for name in names {
                 match reader.next().await.unwrap().unwrap() {
-                    Frame::Request(messages::Request { kind: Some(request::Kind::DescribeTable(describe)), .. }) => {
+                    Frame::Request(messages::Request {
+                        kind: Some(request::Kind::DescribeTable(describe)),
+                        ..
+                    }) => {
                         assert_eq!(describe.name, name);
                     }
                     other => panic!("{other:?}"),
                 }
-                assert!(matches!(reader.next().await.unwrap(), Some(Frame::Response(_))));
+                assert!(matches!(
+                    reader.next().await.unwrap(),
+                    Some(Frame::Response(_))
+                ));
             }
             sending.await.unwrap();
             assert!(reader.next().await.unwrap().is_none());
@@ -255,16 +322,25 @@ mod tests {
     #[tokio::test]
     async fn a_cut_within_a_frame_is_data_loss() {
         let mut whole = FrameWriter::new(Box::new(tokio::io::sink()));
-        let describe = messages::DescribeTable { name: "flights".into(), snapshot: String::new() };
-        whole.queue_request(0, request::Kind::DescribeTable(describe)).unwrap();
+        let describe = messages::DescribeTable {
+            name: "flights".into(),
+            snapshot: String::new(),
+        };
+        whole
+            .queue_request(0, request::Kind::DescribeTable(describe))
+            .unwrap();
         let bytes = whole.queue[0].as_slice().to_vec();
         for end in 1..bytes.len() {
             let (mut near, far) = tokio::io::duplex(1024);
             near.write_all(&bytes[..end]).await.unwrap();
             drop(near);
-            let mut reader = FrameReader::new(Box::new(far), DecodeLimits::default(), FramePool::new(0));
+            let mut reader =
+                FrameReader::new(Box::new(far), DecodeLimits::default(), FramePool::new(0));
             let error = reader.next().await.unwrap_err();
-            assert!(error.code() == crate::ErrorCode::DataLoss && error.is_retryable(), "{error}");
+            assert!(
+                error.code() == crate::ErrorCode::DataLoss && error.is_retryable(),
+                "{error}"
+            );
         }
     }
 }

@@ -14,5 +14,5 @@ pub mod server;
 pub mod transport;
 
 pub use client::Client;
-pub use options::{Options, TlsMode, duration, size};
 pub use error::{Error, ErrorCode, ErrorDetail, Result, Source};
+pub use options::{Options, TlsMode, duration, size};

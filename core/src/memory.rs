@@ -20,11 +20,63 @@ const ALIGNMENT: usize = 64;
 const SMALLEST_POOLED: usize = 64 << 10;
 /// Larger blocks are not pooled: they would hold too much.
 const LARGEST_POOLED: usize = 16 << 20;
+/// Blocks from this size on lie in slabs of huge pages. A frame of the usual size fills one of the two in a slab.
+const SMALLEST_IN_SLAB: usize = 1 << 20;
+/// The size of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
 
-/// A piece of memory of its own.
-struct Block {
+/// Memory of whole huge pages, where the system has them.
+struct Slab {
     start: NonNull<u8>,
     layout: Layout,
+}
+
+// SAFETY: a slab is plain memory; who may touch which part of it is settled by the blocks made of it.
+unsafe impl Send for Slab {}
+// SAFETY: the same.
+unsafe impl Sync for Slab {}
+
+impl Slab {
+    fn try_new(bytes: usize) -> Result<Arc<Self>> {
+        let layout = layout(bytes.next_multiple_of(HUGE_PAGE), HUGE_PAGE)?;
+        // SAFETY: the layout has a size above zero.
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| out_of_memory(bytes))?;
+        // A system without huge pages refuses, and then small ones serve.
+        // SAFETY: the range is the slab's own, and the advice changes nothing that can be read from it.
+        #[cfg(not(miri))]
+        unsafe {
+            libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE);
+        }
+        Ok(Arc::new(Self { start, layout }))
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        // SAFETY: `start` was allocated with this very layout, and no block of it is left.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+fn layout(bytes: usize, alignment: usize) -> Result<Layout> {
+    Layout::from_size_align(bytes.max(1), alignment).map_err(|_| out_of_memory(bytes))
+}
+
+fn out_of_memory(bytes: usize) -> Error {
+    Error::resource_exhausted(format!("no memory for a frame of {bytes} bytes"))
+}
+
+/// A piece of memory with one owner.
+struct Block {
+    start: NonNull<u8>,
+    bytes: usize,
+    home: Home,
+}
+
+/// Where a block's memory comes from.
+enum Home {
+    Heap(Layout),
+    Slab { _slab: Arc<Slab> },
 }
 
 // SAFETY: a block is plain memory with one owner; nothing in it is tied to a thread.
@@ -33,23 +85,39 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    fn try_new(bytes: usize) -> Result<Self> {
-        let out_of_memory = || Error::resource_exhausted(format!("no memory for a frame of {bytes} bytes"));
-        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT).map_err(|_| out_of_memory())?;
+    fn on_heap(bytes: usize) -> Result<Self> {
+        let layout = layout(bytes, ALIGNMENT)?;
         // SAFETY: the layout has a size above zero.
-        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(out_of_memory)?;
-        Ok(Self { start, layout })
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| out_of_memory(bytes))?;
+        Ok(Self {
+            start,
+            bytes: layout.size(),
+            home: Home::Heap(layout),
+        })
     }
 
-    fn bytes(&self) -> usize {
-        self.layout.size()
+    /// The blocks of a fresh slab, all of one size that is a power of two.
+    fn in_slab(bytes: usize) -> Result<Vec<Self>> {
+        let slab = Slab::try_new(bytes)?;
+        let count = slab.layout.size() / bytes;
+        let block = |index: usize| Self {
+            // SAFETY: `index < count`, so the block lies within the slab, and apart from all others.
+            start: unsafe { slab.start.add(index * bytes) },
+            bytes,
+            home: Home::Slab {
+                _slab: Arc::clone(&slab),
+            },
+        };
+        Ok((0..count).map(block).collect())
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: `start` was allocated with this very layout, and this is its only owner.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        if let Home::Heap(layout) = self.home {
+            // SAFETY: `start` was allocated with this very layout, and this is its only owner.
+            unsafe { dealloc(self.start.as_ptr(), layout) }
+        }
     }
 }
 
@@ -64,6 +132,16 @@ struct PoolState {
     most_idle_bytes: usize,
 }
 
+impl PoolState {
+    fn give_back(&self, block: Block) {
+        let mut idle = lock(&self.idle);
+        if idle.bytes + block.bytes <= self.most_idle_bytes {
+            idle.bytes += block.bytes;
+            idle.blocks.push(block);
+        }
+    }
+}
+
 /// Blocks that wait to be used again.
 #[derive(Clone)]
 pub(crate) struct FramePool(Arc<PoolState>);
@@ -71,29 +149,49 @@ pub(crate) struct FramePool(Arc<PoolState>);
 impl FramePool {
     /// A pool that keeps at most so many bytes in wait.
     pub(crate) fn new(most_idle_bytes: usize) -> Self {
-        Self(Arc::new(PoolState { idle: Mutex::default(), most_idle_bytes }))
+        Self(Arc::new(PoolState {
+            idle: Mutex::default(),
+            most_idle_bytes,
+        }))
     }
 
     /// Room for a frame of this many bytes.
     pub(crate) fn take(&self, bytes: usize) -> Result<FrameBuffer> {
         if !(SMALLEST_POOLED..=LARGEST_POOLED).contains(&bytes) {
-            return Ok(FrameBuffer { block: Block::try_new(bytes)?, filled: 0, wanted: bytes, pool: Weak::new() });
+            return Ok(FrameBuffer {
+                block: Block::on_heap(bytes)?,
+                filled: 0,
+                wanted: bytes,
+                pool: Weak::new(),
+            });
         }
         let class = bytes.next_power_of_two();
         let reused = {
             let mut idle = lock(&self.0.idle);
-            let at = idle.blocks.iter().rposition(|block| block.bytes() == class);
+            let at = idle.blocks.iter().rposition(|block| block.bytes == class);
             let block = at.map(|at| idle.blocks.remove(at));
             if let Some(block) = &block {
-                idle.bytes -= block.bytes();
+                idle.bytes -= block.bytes;
             }
             block
         };
         let block = match reused {
             Some(block) => block,
-            None => Block::try_new(class)?,
+            None if class < SMALLEST_IN_SLAB => Block::on_heap(class)?,
+            None => {
+                let mut blocks = Block::in_slab(class)?;
+                let block = blocks.pop().ok_or_else(|| out_of_memory(bytes))?;
+                // Its neighbour shares the huge page, and so is the best one to take next.
+                blocks.into_iter().for_each(|block| self.0.give_back(block));
+                block
+            }
         };
-        Ok(FrameBuffer { block, filled: 0, wanted: bytes, pool: Arc::downgrade(&self.0) })
+        Ok(FrameBuffer {
+            block,
+            filled: 0,
+            wanted: bytes,
+            pool: Arc::downgrade(&self.0),
+        })
     }
 
     #[cfg(test)]
@@ -104,7 +202,8 @@ impl FramePool {
 
 fn lock(idle: &Mutex<Idle>) -> std::sync::MutexGuard<'_, Idle> {
     // The list is sound after every statement that changes it, so a panic elsewhere does not spoil it.
-    idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    idle.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A block that was filled; it goes back to its pool when the last array that points into it is gone.
@@ -115,13 +214,22 @@ struct Filled {
 
 impl Drop for Filled {
     fn drop(&mut self) {
-        let (Some(block), Some(pool)) = (self.block.take(), self.pool.upgrade()) else { return };
-        let mut idle = lock(&pool.idle);
-        if idle.bytes + block.bytes() <= pool.most_idle_bytes {
-            idle.bytes += block.bytes();
-            idle.blocks.push(block);
-        }
+        let (Some(block), Some(pool)) = (self.block.take(), self.pool.upgrade()) else {
+            return;
+        };
+        pool.give_back(block);
     }
+}
+
+/// A part of a buffer that counts as its own bytes, not as the whole frame, where memory is summed up array by array. It
+/// keeps the whole alive.
+pub(crate) fn part(whole: &Buffer, start: usize, length: usize) -> Buffer {
+    let part = whole.slice_with_length(start, length);
+    let Some(start) = NonNull::new(part.as_ptr().cast_mut()) else {
+        return part;
+    };
+    // SAFETY: the bytes are good for as long as the owner, which holds the buffer that they are part of.
+    unsafe { Buffer::from_custom_allocation(start, length, Arc::new(part)) }
 }
 
 /// Room for one frame, filled from its start. What is not filled is never read.
@@ -147,7 +255,10 @@ impl FrameBuffer {
     /// Hands the filled part on as a buffer, without copying it.
     pub(crate) fn freeze(self) -> Buffer {
         let (start, length) = (self.block.start, self.filled);
-        let owner = Arc::new(Filled { block: Some(self.block), pool: self.pool });
+        let owner = Arc::new(Filled {
+            block: Some(self.block),
+            pool: self.pool,
+        });
         // SAFETY: `start` is good for `length` written bytes for as long as the owner holds the block, and nobody
         // writes to a filled block before the owner is dropped.
         unsafe { Buffer::from_custom_allocation(start, length, owner) }
@@ -167,9 +278,12 @@ unsafe impl BufMut for FrameBuffer {
     }
 
     fn chunk_mut(&mut self) -> &mut UninitSlice {
-        // SAFETY: `filled <= wanted <= block.bytes()`, so the range lies within the block, which `self` owns alone.
+        // SAFETY: `filled <= wanted <= block.bytes`, so the range lies within the block, which `self` owns alone.
         unsafe {
-            UninitSlice::from_raw_parts_mut(self.block.start.as_ptr().add(self.filled), self.wanted - self.filled)
+            UninitSlice::from_raw_parts_mut(
+                self.block.start.as_ptr().add(self.filled),
+                self.wanted - self.filled,
+            )
         }
     }
 }
@@ -202,10 +316,41 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_a_slab_share_its_huge_page_and_nothing_else() {
+        let pool = FramePool::new(8 << 20);
+        let first = fill(&pool, 1_000_000, 1);
+        assert_eq!(pool.idle_bytes(), 1 << 20);
+        let second = fill(&pool, 1_000_000, 2);
+        assert_eq!(pool.idle_bytes(), 0);
+        let distance = (first.as_ptr() as usize).abs_diff(second.as_ptr() as usize);
+        assert_eq!(distance, 1 << 20);
+        drop(first);
+        let third = fill(&pool, 1 << 20, 3);
+        assert!(second.iter().all(|&byte| byte == 2) && third.iter().all(|&byte| byte == 3));
+        let large = fill(&pool, 5 << 20, 4);
+        assert_eq!(large.as_ptr().align_offset(HUGE_PAGE), 0);
+        drop(pool);
+        assert!(second.iter().all(|&byte| byte == 2) && large.iter().all(|&byte| byte == 4));
+    }
+
+    #[test]
+    fn a_part_counts_as_itself_and_keeps_the_whole() {
+        let whole = fill(&FramePool::new(0), 100_000, 9);
+        let (one, two) = (part(&whole, 64, 1000), part(&whole, 1064, 10));
+        drop(whole);
+        assert_eq!((one.capacity(), two.capacity()), (1000, 10));
+        assert!(one.iter().chain(two.iter()).all(|&byte| byte == 9));
+    }
+
+    #[test]
     fn what_waits_is_bounded_and_small_frames_do_not_wait() {
         let pool = FramePool::new(1 << 20);
         let held: Vec<Buffer> = (0..40).map(|i| fill(&pool, 100_000, i)).collect();
-        assert!(held.iter().zip(0..).all(|(buffer, i)| buffer.iter().all(|&byte| byte == i)));
+        assert!(
+            held.iter()
+                .zip(0..)
+                .all(|(buffer, i)| buffer.iter().all(|&byte| byte == i))
+        );
         drop(held);
         assert_eq!(pool.idle_bytes(), 1 << 20);
         let small = fill(&FramePool::new(1 << 20), 10, 1);

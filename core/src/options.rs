@@ -81,6 +81,11 @@ options! {
     retry_backoff: Duration = duration;
     /// Most partitions of a scan: a number. By default the engine or the server chooses.
     partitions: u32 = positive;
+    /// Connections over which each partition is read: a number. By default one, and several for long partitions of a
+    /// server on another machine.
+    streams: u32 = positive;
+    /// Bytes that each partition read over several connections is read ahead: a size. Default `16MiB`.
+    prefetch_bytes: u64 = size;
     /// Rows come in the table's order: `true` or `false`. Default `false`.
     ordered: bool = truth;
     /// Most rows in a batch: a number. By default the server chooses.
@@ -106,7 +111,11 @@ impl Options {
     /// # Errors
     /// As [`Options::set`].
     pub fn from_map(values: &BTreeMap<String, String>) -> Result<Self> {
-        values.iter().try_fold(Self::default(), |options, (name, value)| options.with(name, value))
+        values
+            .iter()
+            .try_fold(Self::default(), |options, (name, value)| {
+                options.with(name, value)
+            })
     }
 
     /// Options from the environment: `LIGHTSTREAM_READ_TIMEOUT` and so on.
@@ -118,7 +127,9 @@ impl Options {
         for name in Self::NAMES {
             let variable = format!("LIGHTSTREAM_{}", name.to_uppercase());
             if let Ok(value) = std::env::var(&variable) {
-                options.set(name, &value).map_err(|error| error.context(format!("environment variable {variable}")))?;
+                options
+                    .set(name, &value)
+                    .map_err(|error| error.context(format!("environment variable {variable}")))?;
             }
         }
         Ok(options)
@@ -132,7 +143,9 @@ fn unknown(name: &str) -> Error {
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| *known)
         .unwrap_or_default();
-    Error::invalid_argument(format!("there is no option {name:?}; the nearest is {nearest:?}"))
+    Error::invalid_argument(format!(
+        "there is no option {name:?}; the nearest is {nearest:?}"
+    ))
 }
 
 type Parsed<T> = std::result::Result<T, &'static str>;
@@ -155,7 +168,11 @@ fn truth(value: &str) -> Parsed<bool> {
 }
 
 fn text(value: &str) -> Parsed<String> {
-    if value.is_empty() { Err("expected some text") } else { Ok(value.to_owned()) }
+    if value.is_empty() {
+        Err("expected some text")
+    } else {
+        Ok(value.to_owned())
+    }
 }
 
 fn number<T: std::str::FromStr>(value: &str) -> Parsed<T> {
@@ -171,7 +188,9 @@ fn positive<T: std::str::FromStr + Default + PartialEq>(value: &str) -> Parsed<T
 
 /// Splits `64MiB` into number and unit.
 fn quantity(value: &str) -> Option<(f64, &str)> {
-    let digits = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let digits = value
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(value.len());
     let (number, unit) = value.split_at(digits);
     number.parse().ok().map(|number| (number, unit.trim()))
 }
@@ -216,7 +235,11 @@ pub fn size(value: &str) -> Parsed<u64> {
     };
     let bytes = (number * unit_bytes).round();
     // Up to 2^53 every whole number is exact.
-    if bytes >= 1.0 && bytes <= 9_007_199_254_740_992.0 { Ok(bytes as u64) } else { Err(EXPECTED) }
+    if bytes >= 1.0 && bytes <= 9_007_199_254_740_992.0 {
+        Ok(bytes as u64)
+    } else {
+        Err(EXPECTED)
+    }
 }
 
 #[cfg(test)]
@@ -239,17 +262,33 @@ mod tests {
 
     #[test]
     fn bad_names_and_values_are_refused_by_name() {
-        let error = Options::default().with("read_timout", "5s").unwrap_err().to_string();
-        assert!(error.contains("read_timout") && error.contains("\"read_timeout\""), "{error}");
-        let error = Options::default().with("read_timeout", "soon").unwrap_err().to_string();
-        assert!(error.contains("read_timeout") && error.contains("soon"), "{error}");
+        let error = Options::default()
+            .with("read_timout", "5s")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("read_timout") && error.contains("\"read_timeout\""),
+            "{error}"
+        );
+        let error = Options::default()
+            .with("read_timeout", "soon")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("read_timeout") && error.contains("soon"),
+            "{error}"
+        );
         assert!(Options::default().with("partitions", "0").is_err());
     }
 
     #[test]
     fn what_is_set_goes_before_the_fallback() {
         let first = Options::default().with("retries", "0").unwrap();
-        let second = Options::default().with("retries", "5").unwrap().with("ordered", "true").unwrap();
+        let second = Options::default()
+            .with("retries", "5")
+            .unwrap()
+            .with("ordered", "true")
+            .unwrap();
         let both = first.or(second);
         assert_eq!((both.retries, both.ordered), (Some(0), Some(true)));
     }

@@ -20,7 +20,10 @@ fuzz_target!(|data: &[u8]| {
     for batch in 0..index.len().min(16) {
         if let Ok(batch) = index.batch(batch) {
             for column in batch.columns() {
-                column.to_data().validate_full().expect("accepted arrays are sound");
+                column
+                    .to_data()
+                    .validate_full()
+                    .expect("accepted arrays are sound");
             }
         }
         let _ = index.columns(batch, &[0]);

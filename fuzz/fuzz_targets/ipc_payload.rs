@@ -25,7 +25,10 @@ fuzz_target!(|data: &[u8]| {
             return;
         };
         for column in batch.columns() {
-            column.to_data().validate_full().expect("accepted arrays are sound");
+            column
+                .to_data()
+                .validate_full()
+                .expect("accepted arrays are sound");
         }
         // What is accepted can be cut and sent on.
         let encoder = encoder.get_or_insert_with(|| Encoder::try_new(batch.schema()));

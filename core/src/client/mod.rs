@@ -1,8 +1,10 @@
 //! The client: tables of a server, plans of scans, and readers of their partitions.
 
+mod merge;
 mod pool;
 mod reader;
 mod scan;
+mod stripe;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +22,15 @@ pub use reader::{PartitionReader, ReadMetrics};
 pub use scan::ScanReader;
 
 const RETRIES: u32 = 3;
+/// Connections for each partition of a server on another machine, where one alone may not fill the network.
+const REMOTE_STREAMS: u32 = 4;
+
+/// Shorter partitions are read over one connection.
+const STRIPED_FROM_BYTES: u64 = 64 << 20;
+
+/// Results up to this size come with their plan.
+const INLINE_UP_TO_BYTES: u64 = 64 << 10;
+
 const RETRY_BACKOFF: Duration = Duration::from_millis(50);
 
 /// A client of one server. Clones share its connections.
@@ -60,7 +71,10 @@ pub struct Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("location", self.location()).field("table", &self.table).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("location", self.location())
+            .field("table", &self.table)
+            .finish_non_exhaustive()
     }
 }
 
@@ -77,7 +91,11 @@ impl Client {
             in_url.set(name, value)?;
         }
         let options = options.or(in_url).or(Options::from_env()?);
-        Ok(Self { pool: Pool::new(parsed.location, &options), options: Arc::new(options), table: parsed.table })
+        Ok(Self {
+            pool: Pool::new(parsed.location, &options),
+            options: Arc::new(options),
+            table: parsed.table,
+        })
     }
 
     /// A client of the server that a URL names, once that server has answered.
@@ -105,16 +123,27 @@ impl Client {
         &self.options
     }
 
-    /// Makes an attempt, and makes it again as often as the options say while it fails in a retryable way.
     async fn call(&self, kind: request::Kind) -> Result<response::Kind> {
+        self.attempts(|patience| {
+            let (pool, kind) = (Arc::clone(&self.pool), kind.clone());
+            async move { pool.call(kind, &patience).await }
+        })
+        .await
+    }
+
+    /// Makes an attempt, and makes it again as often as the options say while it fails in a retryable way.
+    async fn attempts<T, F>(&self, attempt: impl Fn(Patience) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
         let patience = Patience::from_now(&self.options);
-        let mut attempt = 0;
+        let mut attempts = 0;
         loop {
-            match self.pool.call(kind.clone(), &patience).await {
-                Err(error) if error.is_retryable() && attempt < self.retries() => {
-                    tracing::debug!(%error, attempt, "trying again");
-                    patience.wait(self.back_off(attempt)).await?;
-                    attempt += 1;
+            match attempt(patience).await {
+                Err(error) if error.is_retryable() && attempts < self.retries() => {
+                    tracing::debug!(%error, attempts, "trying again");
+                    patience.wait(self.back_off(attempts)).await?;
+                    attempts += 1;
                 }
                 done => return done.map_err(|error| error.with_peer(self.location().to_string())),
             }
@@ -123,6 +152,26 @@ impl Client {
 
     fn retries(&self) -> u32 {
         self.options.retries.unwrap_or(RETRIES)
+    }
+
+    /// Over how many connections a partition is read.
+    fn streams(&self, partition: &Partition) -> u32 {
+        // With a limit each stripe would be asked for as many rows as the whole.
+        let can_be_striped = partition.resumable && partition.request.limit.is_none();
+        if !can_be_striped {
+            return 1;
+        }
+        let is_long = partition
+            .bytes
+            .value()
+            .is_none_or(|bytes| bytes >= STRIPED_FROM_BYTES);
+        let by_default = if is_long && !self.location().is_local() {
+            REMOTE_STREAMS
+        } else {
+            1
+        };
+        let most = u32::try_from(partition.units).unwrap_or(u32::MAX).max(1);
+        self.options.streams.unwrap_or(by_default).min(most)
     }
 
     async fn back_off(&self, attempt: u32) -> Result<()> {
@@ -147,15 +196,28 @@ impl Client {
     ///
     /// # Errors
     /// Those of the server and the connection.
-    pub async fn tables_page(&self, prefix: &str, page_token: &str) -> Result<(Vec<TableEntry>, Option<String>)> {
-        let list = messages::ListTables { prefix: prefix.to_owned(), page_token: page_token.to_owned() };
+    pub async fn tables_page(
+        &self,
+        prefix: &str,
+        page_token: &str,
+    ) -> Result<(Vec<TableEntry>, Option<String>)> {
+        let list = messages::ListTables {
+            prefix: prefix.to_owned(),
+            page_token: page_token.to_owned(),
+        };
         match self.call(request::Kind::ListTables(list)).await? {
             response::Kind::Tables(tables) => {
                 let entries = tables.tables.into_iter();
                 let entries = entries
-                    .map(|entry| TableEntry { name: entry.name, kind: TableKind::from_wire(&entry.kind) })
+                    .map(|entry| TableEntry {
+                        name: entry.name,
+                        kind: TableKind::from_wire(&entry.kind),
+                    })
                     .collect();
-                Ok((entries, Some(tables.page_token).filter(|token| !token.is_empty())))
+                Ok((
+                    entries,
+                    Some(tables.page_token).filter(|token| !token.is_empty()),
+                ))
             }
             _ => Err(unexpected("another answer to a listing")),
         }
@@ -184,13 +246,26 @@ impl Client {
     /// # Errors
     /// `not_found`, `expired`, and those of the server and the connection.
     pub async fn describe(&self, table: &str, snapshot: Option<&str>) -> Result<TableInfo> {
-        let snapshot = snapshot.or(self.options.snapshot.as_deref()).unwrap_or_default();
-        let describe = messages::DescribeTable { name: table.to_owned(), snapshot: snapshot.to_owned() };
-        match self.call(request::Kind::DescribeTable(describe)).await.map_err(|error| error.with_table(table))? {
+        let snapshot = snapshot
+            .or(self.options.snapshot.as_deref())
+            .unwrap_or_default();
+        let describe = messages::DescribeTable {
+            name: table.to_owned(),
+            snapshot: snapshot.to_owned(),
+        };
+        match self
+            .call(request::Kind::DescribeTable(describe))
+            .await
+            .map_err(|error| error.with_table(table))?
+        {
             response::Kind::TableInfo(info) => TableInfo::from_proto(&info, self.pool.limits()),
             _ => Err(unexpected("another answer to a description")),
         }
-        .map_err(|error| error.with_table(table).with_peer(self.location().to_string()))
+        .map_err(|error| {
+            error
+                .with_table(table)
+                .with_peer(self.location().to_string())
+        })
     }
 
     /// Plans a scan. What the request leaves open is taken from the options.
@@ -203,18 +278,33 @@ impl Client {
         request.max_partitions = request.max_partitions.or(self.options.partitions);
         request.ordered = request.ordered || self.options.ordered.unwrap_or(false);
         let name = request.source_name();
-        self.plan_as_is(&request)
-            .await
-            .map_err(|error| error.with_table(name).with_peer(self.location().to_string()))
+        self.plan_as_is(&request).await.map_err(|error| {
+            error
+                .with_table(name)
+                .with_peer(self.location().to_string())
+        })
     }
 
     async fn plan_as_is(&self, request: &ScanRequest) -> Result<ScanPlan> {
         let sent = request.to_proto()?;
-        let plan = messages::Plan { request: Some(sent.clone()), inline_up_to_bytes: 0 };
-        match self.call(request::Kind::Plan(plan)).await? {
-            response::Kind::ScanPlan(plan) => ScanPlan::from_proto(plan, request, sent, self.pool.limits()),
-            _ => Err(unexpected("another answer to a plan")),
+        let kind = request::Kind::Plan(messages::Plan {
+            request: Some(sent.clone()),
+            inline_up_to_bytes: INLINE_UP_TO_BYTES,
+        });
+        let (plan, batches) = self
+            .attempts(|patience| {
+                let (pool, kind) = (Arc::clone(&self.pool), kind.clone());
+                async move { pool.plan(kind, &patience).await }
+            })
+            .await?;
+        let mut plan = ScanPlan::from_proto(plan, request, sent, self.pool.limits())?;
+        if let Some(batches) = batches {
+            match plan.partitions.as_mut_slice() {
+                [partition] => partition.rows_at_hand = Some(batches),
+                _ => return Err(unexpected("rows with a plan of several partitions")),
+            }
         }
+        Ok(plan)
     }
 
     /// Reads a partition. Nothing is sent before the reader is first polled.
@@ -237,8 +327,15 @@ impl Client {
     /// # Errors
     /// `expired` where it is too late, and those of the server and the connection.
     pub async fn renew(&self, plan: &mut ScanPlan) -> Result<()> {
-        let tickets = plan.partitions.iter().map(|partition| partition.ticket.clone()).collect();
-        match self.call(request::Kind::Renew(messages::Renew { tickets })).await? {
+        let tickets = plan
+            .partitions
+            .iter()
+            .map(|partition| partition.ticket.clone())
+            .collect();
+        match self
+            .call(request::Kind::Renew(messages::Renew { tickets }))
+            .await?
+        {
             response::Kind::Renewed(renewed) if renewed.tickets.len() == plan.partitions.len() => {
                 for (partition, ticket) in plan.partitions.iter_mut().zip(renewed.tickets) {
                     partition.ticket = ticket;
@@ -255,8 +352,15 @@ impl Client {
     /// # Errors
     /// Those of the server and the connection.
     pub async fn release(&self, plan: &ScanPlan) -> Result<()> {
-        let Some(first) = plan.partitions.first() else { return Ok(()) };
-        match self.call(request::Kind::Release(messages::Release { ticket: first.ticket.clone() })).await? {
+        let Some(first) = plan.partitions.first() else {
+            return Ok(());
+        };
+        match self
+            .call(request::Kind::Release(messages::Release {
+                ticket: first.ticket.clone(),
+            }))
+            .await?
+        {
             response::Kind::Released(_) => Ok(()),
             _ => Err(unexpected("another answer to a release")),
         }
@@ -264,13 +368,23 @@ impl Client {
 
     /// Plans again on the same snapshot, to read on where a server no longer knows its tickets.
     async fn plan_again(&self, partition: &Partition) -> Result<Partition> {
-        let lost = || Error::expired("the snapshot does not outlive its plan, which the server no longer holds");
+        let lost = || {
+            Error::expired(
+                "the snapshot does not outlive its plan, which the server no longer holds",
+            )
+        };
         let snapshot = partition.snapshot.clone().ok_or_else(lost)?;
         let mut request = ScanRequest::from_proto(&partition.request, &Default::default())?;
         request.snapshot = Some(snapshot.clone());
         let plan = self.plan_as_is(&request).await?;
         let same = plan.snapshot.as_ref() == Some(&snapshot) && plan.schema == partition.schema;
-        let again = plan.partitions.into_iter().nth(partition.index).filter(|again| again.units == partition.units);
-        again.filter(|_| same).ok_or_else(|| Error::expired("the server plans the same scan in another way now"))
+        let again = plan
+            .partitions
+            .into_iter()
+            .nth(partition.index)
+            .filter(|again| again.units == partition.units);
+        again
+            .filter(|_| same)
+            .ok_or_else(|| Error::expired("the server plans the same scan in another way now"))
     }
 }

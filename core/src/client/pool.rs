@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
 use tokio::time::Instant;
 
 use crate::connection::{Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
 use crate::memory::FramePool;
 use crate::options::{Options, TlsMode};
+use crate::protocol::ipc::Decoder;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::{VERSION, error_from_proto};
@@ -36,7 +39,9 @@ impl Patience {
     pub(super) fn from_now(options: &Options) -> Self {
         Self {
             silence: options.read_timeout.unwrap_or(READ_TIMEOUT),
-            deadline: options.timeout.and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout))),
+            deadline: options
+                .timeout
+                .and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout))),
         }
     }
 
@@ -51,13 +56,15 @@ impl Patience {
     /// Waits for something of the peer's.
     pub(super) async fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let silent = Instant::now() + self.silence;
-        let until = self.deadline.map_or(silent, |(deadline, _)| deadline.min(silent));
+        let until = self
+            .deadline
+            .map_or(silent, |(deadline, _)| deadline.min(silent));
         match tokio::time::timeout_at(until, work).await {
             Ok(done) => done,
             Err(_) => Err(match self.deadline {
-                Some((deadline, timeout)) if deadline <= silent => {
-                    Error::deadline_exceeded(format!("not done within the time limit of {timeout:?} (option timeout)"))
-                }
+                Some((deadline, timeout)) if deadline <= silent => Error::deadline_exceeded(
+                    format!("not done within the time limit of {timeout:?} (option timeout)"),
+                ),
                 _ => Error::deadline_exceeded(format!(
                     "the server was silent for {:?} (option read_timeout)",
                     self.silence
@@ -81,7 +88,8 @@ impl Connection {
     /// Sends a request; on a fresh connection with the greeting in front.
     pub(super) async fn send(&mut self, kind: request::Kind, patience: &Patience) -> Result<()> {
         if !self.is_welcomed && !self.writer.is_pending() {
-            self.writer.queue_request(0, request::Kind::Hello(hello()))?;
+            self.writer
+                .queue_request(0, request::Kind::Hello(hello()))?;
         }
         self.writer.queue_request(patience.left_ms(), kind)?;
         patience.wait(self.writer.flush()).await
@@ -92,16 +100,22 @@ impl Connection {
         loop {
             let frame = patience.wait(self.reader.next()).await?;
             let Some(frame) = frame else {
-                return Err(Error::unavailable("the server closed the connection before it had answered"));
+                return Err(Error::unavailable(
+                    "the server closed the connection before it had answered",
+                ));
             };
             match frame {
-                Frame::Response(messages::Response { kind: Some(response::Kind::Progress(_)) }) => {}
-                Frame::Response(messages::Response { kind: Some(response::Kind::Error(error)) }) => {
+                Frame::Response(messages::Response {
+                    kind: Some(response::Kind::Progress(_)),
+                }) => {}
+                Frame::Response(messages::Response {
+                    kind: Some(response::Kind::Error(error)),
+                }) => {
                     return Err(error_from_proto(error));
                 }
-                Frame::Response(messages::Response { kind: Some(response::Kind::Welcome(welcome)) })
-                    if !self.is_welcomed =>
-                {
+                Frame::Response(messages::Response {
+                    kind: Some(response::Kind::Welcome(welcome)),
+                }) if !self.is_welcomed => {
                     if welcome.version != VERSION {
                         return Err(Error::unimplemented(format!(
                             "the server wants to speak version {} of the service, this client speaks {VERSION}",
@@ -168,7 +182,9 @@ impl Pool {
     /// A connection with nothing under way.
     async fn take(&self, patience: &Patience) -> Result<Connection> {
         loop {
-            let Some(mut connection) = self.lock().pop_back() else { break };
+            let Some(mut connection) = self.lock().pop_back() else {
+                break;
+            };
             if !connection.reader.is_stale() {
                 connection.is_reused = true;
                 return Ok(connection);
@@ -177,7 +193,14 @@ impl Pool {
         let opening = transport::connect(&self.location, self.tls, self.connect_timeout);
         let stream = match patience.deadline {
             None => opening.await?,
-            Some(_) => Patience { silence: self.connect_timeout + READ_TIMEOUT, ..*patience }.wait(opening).await?,
+            Some(_) => {
+                Patience {
+                    silence: self.connect_timeout + READ_TIMEOUT,
+                    ..*patience
+                }
+                .wait(opening)
+                .await?
+            }
         };
         Ok(Connection {
             reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone()),
@@ -197,7 +220,11 @@ impl Pool {
 
     /// Sends a request and waits for the first frame of its answer. A connection that turns out to be stale, as after
     /// a restart of the server, is replaced: nothing came back on it, and every request may be made twice.
-    pub(super) async fn ask(&self, kind: request::Kind, patience: &Patience) -> Result<(Connection, Frame)> {
+    pub(super) async fn ask(
+        &self,
+        kind: request::Kind,
+        patience: &Patience,
+    ) -> Result<(Connection, Frame)> {
         loop {
             let mut connection = self.take(patience).await?;
             let answer = match connection.send(kind.clone(), patience).await {
@@ -213,7 +240,11 @@ impl Pool {
     }
 
     /// Asks for one response.
-    pub(super) async fn call(&self, kind: request::Kind, patience: &Patience) -> Result<response::Kind> {
+    pub(super) async fn call(
+        &self,
+        kind: request::Kind,
+        patience: &Patience,
+    ) -> Result<response::Kind> {
         let (connection, frame) = self.ask(kind, patience).await?;
         match frame {
             Frame::Response(messages::Response { kind: Some(kind) }) => {
@@ -222,5 +253,78 @@ impl Pool {
             }
             _ => Err(unexpected("an unknown answer").with_peer(self.location.to_string())),
         }
+    }
+
+    /// Asks for a plan. The rows come along where they are few.
+    pub(super) async fn plan(
+        &self,
+        kind: request::Kind,
+        patience: &Patience,
+    ) -> Result<(messages::ScanPlan, Option<Arc<[RecordBatch]>>)> {
+        let (mut connection, frame) = self.ask(kind, patience).await?;
+        let Frame::Response(messages::Response {
+            kind: Some(response::Kind::ScanPlan(plan)),
+        }) = frame
+        else {
+            return Err(unexpected("another answer to a plan"));
+        };
+        let mut rows = None;
+        if plan.inline {
+            let mut decoder = Decoder::new(self.limits.clone());
+            let mut batches = Vec::new();
+            let mut received = Received::default();
+            rows = loop {
+                match connection.receive(patience).await.map_err(ended_early)? {
+                    Frame::Batch(payload) => batches.push(received.decode(&mut decoder, payload)?),
+                    Frame::Response(messages::Response {
+                        kind: Some(response::Kind::ReadEnd(end)),
+                    }) => {
+                        received.check(&end)?;
+                        break Some(batches.into());
+                    }
+                    _ => return Err(unexpected("an unknown frame among the rows of a plan")),
+                }
+            };
+        }
+        self.give_back(connection);
+        Ok((plan, rows))
+    }
+}
+
+/// A connection that ends before the end message leaves the rows incomplete.
+pub(super) fn ended_early(error: Error) -> Error {
+    match error.code() {
+        ErrorCode::Unavailable => Error::data_loss("the stream ended before its end message")
+            .with_retryable(true)
+            .with_source(error),
+        _ => error,
+    }
+}
+
+/// What has come of a stream of rows, to compare with what the server says it sent.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    batches: u64,
+    rows: u64,
+    bytes: u64,
+}
+
+impl Received {
+    pub(super) fn decode(&mut self, decoder: &mut Decoder, payload: Buffer) -> Result<RecordBatch> {
+        self.bytes += payload.len() as u64;
+        let batch = decoder.decode(payload)?;
+        self.rows += batch.num_rows() as u64;
+        self.batches += u64::from(batch.num_rows() > 0);
+        Ok(batch)
+    }
+
+    pub(super) fn check(&self, end: &messages::ReadEnd) -> Result<()> {
+        if (self.batches, self.rows, self.bytes) == (end.batches, end.rows, end.bytes) {
+            return Ok(());
+        }
+        Err(Error::data_loss(format!(
+            "{} rows in {} batches of {} bytes have come where {} rows in {} batches of {} bytes were sent",
+            self.rows, self.batches, self.bytes, end.rows, end.batches, end.bytes
+        )))
     }
 }

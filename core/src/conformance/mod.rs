@@ -4,3 +4,5 @@
 
 pub mod batches;
 pub mod filters;
+mod values;
+pub mod wire;

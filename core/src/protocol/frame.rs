@@ -82,13 +82,19 @@ mod tests {
         for tag in [Tag::Request, Tag::Response, Tag::Batch] {
             let header = Header::try_new(tag, 0x01_02_03).unwrap();
             assert_eq!(header.to_bytes()[1..], [3, 2, 1, 0]);
-            assert_eq!(Header::parse(header.to_bytes(), &DecodeLimits::default()).unwrap(), header);
+            assert_eq!(
+                Header::parse(header.to_bytes(), &DecodeLimits::default()).unwrap(),
+                header
+            );
         }
     }
 
     #[test]
     fn lengths_and_tags_out_of_bounds_are_refused() {
-        let limits = DecodeLimits { message_bytes: 10, ..DecodeLimits::default() };
+        let limits = DecodeLimits {
+            message_bytes: 10,
+            ..DecodeLimits::default()
+        };
         assert!(Header::parse([1, 10, 0, 0, 0], &limits).is_ok());
         assert!(Header::parse([1, 11, 0, 0, 0], &limits).is_err());
         assert!(Header::parse([3, 0, 0, 0, 0], &limits).is_err());

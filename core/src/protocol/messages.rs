@@ -647,7 +647,7 @@ pub struct Read {
     #[prost(uint64, tag = "7")]
     pub batch_rows: u64,
 }
-/// Every unit of this read up to and including `unit` has been sent whole.
+/// Every unit of this read up to and including `unit` has been sent whole. It comes before the rows of any later unit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UnitEnd {
     #[prost(uint64, tag = "1")]

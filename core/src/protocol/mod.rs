@@ -40,9 +40,15 @@ const WIRE_CODES: [(ErrorCode, messages::error::Code); 12] = {
 /// An error as it travels. The cause below stays here, but its words go along.
 pub(crate) fn error_to_proto(error: &Error) -> messages::Error {
     let detail = error.detail();
-    let code = WIRE_CODES.iter().find(|(code, _)| *code == error.code()).map_or(messages::error::Code::Internal, |c| c.1);
+    let code = WIRE_CODES
+        .iter()
+        .find(|(code, _)| *code == error.code())
+        .map_or(messages::error::Code::Internal, |c| c.1);
     let mut message = detail.message.clone();
-    let mut cause = detail.source.as_ref().map(|source| &**source as &dyn std::error::Error);
+    let mut cause = detail
+        .source
+        .as_ref()
+        .map(|source| &**source as &dyn std::error::Error);
     while let Some(source) = cause {
         let words = source.to_string();
         if !message.contains(&words) {
@@ -65,7 +71,10 @@ pub(crate) fn error_to_proto(error: &Error) -> messages::Error {
 
 /// An error that came from a peer. A code that is not known counts as `internal`.
 pub(crate) fn error_from_proto(error: messages::Error) -> Error {
-    let code = WIRE_CODES.iter().find(|(_, code)| *code == error.code()).map_or(ErrorCode::Internal, |c| c.0);
+    let code = WIRE_CODES
+        .iter()
+        .find(|(_, code)| *code == error.code())
+        .map_or(ErrorCode::Internal, |c| c.0);
     let mut made = Error::new(code, error.message).with_retryable(error.retryable);
     let details = error.details.unwrap_or_default();
     if !details.table.is_empty() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use super::filter::Support;
@@ -52,6 +53,8 @@ pub struct Partition {
     pub resumable: bool,
     /// Names the state that is read; `None` where it does not outlive the plan.
     pub snapshot: Option<String>,
+    /// The rows themselves, where they are few and came with the plan.
+    pub rows_at_hand: Option<Arc<[RecordBatch]>>,
     /// The schema of the rows that come back.
     pub schema: SchemaRef,
     /// The request that was planned, as it is sent along with the ticket.
@@ -91,7 +94,10 @@ impl PartitionOffer {
 
 /// How far each conjunct is applied, as it travels.
 pub(crate) fn filters_to_proto(filters: &[Support]) -> Vec<i32> {
-    filters.iter().map(|&support| support_to_proto(support).into()).collect()
+    filters
+        .iter()
+        .map(|&support| support_to_proto(support).into())
+        .collect()
 }
 
 impl ScanPlan {
@@ -122,11 +128,13 @@ impl ScanPlan {
         let filters = plan
             .filters
             .iter()
-            .map(|&support| match messages::FilterSupport::try_from(support) {
-                Ok(messages::FilterSupport::Exact) => Support::Exact,
-                Ok(messages::FilterSupport::Inexact) => Support::Inexact,
-                Ok(messages::FilterSupport::Unsupported) | Err(_) => Support::Unsupported,
-            })
+            .map(
+                |&support| match messages::FilterSupport::try_from(support) {
+                    Ok(messages::FilterSupport::Exact) => Support::Exact,
+                    Ok(messages::FilterSupport::Inexact) => Support::Inexact,
+                    Ok(messages::FilterSupport::Unsupported) | Err(_) => Support::Unsupported,
+                },
+            )
             .collect();
         let request = Arc::new(sent);
         let snapshot = Some(plan.snapshot).filter(|snapshot| !snapshot.is_empty());
@@ -143,6 +151,7 @@ impl ScanPlan {
                 units: partition.units,
                 resumable: partition.resumable,
                 snapshot: snapshot.clone(),
+                rows_at_hand: None,
                 schema: Arc::clone(&schema),
                 request: Arc::clone(&request),
             })

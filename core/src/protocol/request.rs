@@ -71,9 +71,13 @@ impl ScanRequest {
         let projection = match &self.projection {
             None => None,
             Some(columns) => {
-                let columns = columns.iter().map(|&column| u32::try_from(column)).collect::<Result<Vec<_>, _>>();
+                let columns = columns
+                    .iter()
+                    .map(|&column| u32::try_from(column))
+                    .collect::<Result<Vec<_>, _>>();
                 let columns = columns.map_err(|error| {
-                    Error::invalid_argument("a projected column's position is too large").with_source(error)
+                    Error::invalid_argument("a projected column's position is too large")
+                        .with_source(error)
                 })?;
                 Some(messages::Projection { columns })
             }
@@ -84,7 +88,11 @@ impl ScanRequest {
                 ScanSource::Sql(query) => messages::scan_request::Source::Sql(query.clone()),
             }),
             projection,
-            filter: if self.filter.conjuncts.is_empty() { None } else { Some(self.filter.to_proto()?) },
+            filter: if self.filter.conjuncts.is_empty() {
+                None
+            } else {
+                Some(self.filter.to_proto()?)
+            },
             limit: self.limit,
             snapshot: self.snapshot.clone().unwrap_or_default(),
             max_partitions: self.max_partitions.unwrap_or(0),
@@ -97,14 +105,21 @@ impl ScanRequest {
         let source = match &request.source {
             Some(messages::scan_request::Source::Table(name)) => ScanSource::Table(name.clone()),
             Some(messages::scan_request::Source::Sql(query)) => ScanSource::Sql(query.clone()),
-            None => return Err(Error::invalid_argument("a scan names neither a table nor a query")),
+            None => {
+                return Err(Error::invalid_argument(
+                    "a scan names neither a table nor a query",
+                ));
+            }
         };
         Ok(Self {
             source,
-            projection: request
-                .projection
-                .as_ref()
-                .map(|projection| projection.columns.iter().map(|&column| column as usize).collect()),
+            projection: request.projection.as_ref().map(|projection| {
+                projection
+                    .columns
+                    .iter()
+                    .map(|&column| column as usize)
+                    .collect()
+            }),
             filter: match &request.filter {
                 None => Filter::default(),
                 Some(filter) => Filter::from_proto(filter, limits)?,

@@ -44,7 +44,10 @@ impl Precision {
     pub(crate) fn to_proto(self) -> Option<messages::Count> {
         match self {
             Precision::Exact(value) => Some(messages::Count { value, exact: true }),
-            Precision::Inexact(value) => Some(messages::Count { value, exact: false }),
+            Precision::Inexact(value) => Some(messages::Count {
+                value,
+                exact: false,
+            }),
             Precision::Absent => None,
         }
     }
@@ -92,7 +95,10 @@ impl Statistics {
             columns: if self.columns.is_empty() {
                 Vec::new()
             } else {
-                columns.iter().map(|&i| self.columns.get(i).cloned().unwrap_or_default()).collect()
+                columns
+                    .iter()
+                    .map(|&i| self.columns.get(i).cloned().unwrap_or_default())
+                    .collect()
             },
         }
     }
@@ -135,19 +141,35 @@ impl Statistics {
             Vec::new()
         } else {
             let options = RecordBatchOptions::new().with_row_count(Some(2));
-            let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
-                .map_err(|error| Error::internal("the bounds of columns make no batch").with_source(error))?;
+            let batch =
+                RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+                    .map_err(|error| {
+                        Error::internal("the bounds of columns make no batch").with_source(error)
+                    })?;
             ipc::encode_batch(&batch)?
         };
-        Ok(messages::Statistics { rows: self.rows.to_proto(), bytes: self.bytes.to_proto(), columns, bounds })
+        Ok(messages::Statistics {
+            rows: self.rows.to_proto(),
+            bytes: self.bytes.to_proto(),
+            columns,
+            bounds,
+        })
     }
 
-    pub(crate) fn from_proto(statistics: Option<&messages::Statistics>, limits: &DecodeLimits) -> Result<Self> {
-        let Some(statistics) = statistics else { return Ok(Self::default()) };
+    pub(crate) fn from_proto(
+        statistics: Option<&messages::Statistics>,
+        limits: &DecodeLimits,
+    ) -> Result<Self> {
+        let Some(statistics) = statistics else {
+            return Ok(Self::default());
+        };
         let bounds = if statistics.bounds.is_empty() {
             None
         } else {
-            Some(ipc::decode_batch(&statistics.bounds, limits).map_err(|error| error.context("bounds of columns"))?)
+            Some(
+                ipc::decode_batch(&statistics.bounds, limits)
+                    .map_err(|error| error.context("bounds of columns"))?,
+            )
         };
         let bounds = bounds.as_ref().filter(|batch| batch.num_rows() == 2);
         let mut next = 0;

@@ -21,11 +21,19 @@ pub struct SortColumn {
 
 impl SortColumn {
     pub(crate) fn to_proto(&self) -> messages::SortColumn {
-        messages::SortColumn { path: self.path.clone(), descending: self.descending, nulls_first: self.nulls_first }
+        messages::SortColumn {
+            path: self.path.clone(),
+            descending: self.descending,
+            nulls_first: self.nulls_first,
+        }
     }
 
     pub(crate) fn from_proto(column: &messages::SortColumn) -> Self {
-        Self { path: column.path.clone(), descending: column.descending, nulls_first: column.nulls_first }
+        Self {
+            path: column.path.clone(),
+            descending: column.descending,
+            nulls_first: column.nulls_first,
+        }
     }
 }
 
@@ -58,7 +66,11 @@ impl TableKind {
     }
 
     pub(crate) fn from_wire(kind: &str) -> Self {
-        if kind == "view" { TableKind::View } else { TableKind::Table }
+        if kind == "view" {
+            TableKind::View
+        } else {
+            TableKind::Table
+        }
     }
 }
 

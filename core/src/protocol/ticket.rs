@@ -44,8 +44,9 @@ impl TicketKey {
     /// `internal` where the system gives no random bytes.
     pub fn random() -> Result<Self> {
         let mut key = [0; 32];
-        getrandom::fill(&mut key)
-            .map_err(|error| Error::internal(format!("no random bytes for a ticket key: {error}")))?;
+        getrandom::fill(&mut key).map_err(|error| {
+            Error::internal(format!("no random bytes for a ticket key: {error}"))
+        })?;
         Ok(Self(key))
     }
 
@@ -65,8 +66,9 @@ impl TicketKey {
     }
 
     fn mac(&self, body: &[u8]) -> Result<Hmac<Sha256>> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0)
-            .map_err(|error| Error::internal("a ticket key of a wrong length").with_source(error))?;
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(|error| {
+            Error::internal("a ticket key of a wrong length").with_source(error)
+        })?;
         mac.update(DOMAIN);
         mac.update(body);
         Ok(mac)
@@ -96,11 +98,15 @@ impl TicketKey {
     /// `permission_denied` where the seal is not of this key or the ticket is another's, `expired` after its time.
     pub fn open(&self, sealed: &[u8], subject: &str, now: SystemTime) -> Result<Ticket> {
         let forged = || Error::permission_denied("the ticket was not sealed by this server's key");
-        let (body, mac) = sealed.split_at_checked(sealed.len().wrapping_sub(MAC_BYTES)).ok_or_else(forged)?;
+        let (body, mac) = sealed
+            .split_at_checked(sealed.len().wrapping_sub(MAC_BYTES))
+            .ok_or_else(forged)?;
         self.mac(body)?.verify_slice(mac).map_err(|_| forged())?;
         let body = TicketBody::decode(body).map_err(|error| forged().with_source(error))?;
         if body.subject != subject {
-            return Err(Error::permission_denied("the ticket was given to somebody else"));
+            return Err(Error::permission_denied(
+                "the ticket was given to somebody else",
+            ));
         }
         let now_ms = millis_since_epoch(now);
         if now_ms >= body.expires_at_ms {
@@ -110,7 +116,11 @@ impl TicketKey {
             )));
         }
         Ok(Ticket {
-            request_digest: body.request_digest.as_slice().try_into().map_err(|_| forged())?,
+            request_digest: body
+                .request_digest
+                .as_slice()
+                .try_into()
+                .map_err(|_| forged())?,
             snapshot: body.snapshot,
             partition: body.partition,
             subject: body.subject,
@@ -125,7 +135,9 @@ pub fn expiry_ms(now: SystemTime, lifetime: Duration) -> u64 {
 }
 
 fn millis_since_epoch(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }
 
 #[cfg(test)]
@@ -147,11 +159,17 @@ mod tests {
     fn a_sealed_ticket_opens_again() {
         let key = TicketKey::random().unwrap();
         let sealed = key.seal(&ticket()).unwrap();
-        assert_eq!(key.open(&sealed, "ann", SystemTime::now()).unwrap(), ticket_at(&sealed, &key));
+        assert_eq!(
+            key.open(&sealed, "ann", SystemTime::now()).unwrap(),
+            ticket_at(&sealed, &key)
+        );
         let error = key.open(&sealed, "bob", SystemTime::now()).unwrap_err();
         assert_eq!(error.code(), ErrorCode::PermissionDenied);
         let later = SystemTime::now() + Duration::from_secs(61);
-        assert_eq!(key.open(&sealed, "ann", later).unwrap_err().code(), ErrorCode::Expired);
+        assert_eq!(
+            key.open(&sealed, "ann", later).unwrap_err().code(),
+            ErrorCode::Expired
+        );
     }
 
     fn ticket_at(sealed: &[u8], key: &TicketKey) -> Ticket {
@@ -167,10 +185,20 @@ mod tests {
         for at in 0..sealed.len() {
             let mut forged = sealed.clone();
             forged[at] ^= 1;
-            assert_eq!(key.open(&forged, "ann", SystemTime::now()).unwrap_err().code(), ErrorCode::PermissionDenied);
+            assert_eq!(
+                key.open(&forged, "ann", SystemTime::now())
+                    .unwrap_err()
+                    .code(),
+                ErrorCode::PermissionDenied
+            );
             assert!(key.open(&sealed[..at], "ann", SystemTime::now()).is_err());
         }
-        assert!(TicketKey::from_secret(&[2; 32]).unwrap().open(&sealed, "ann", SystemTime::now()).is_err());
+        assert!(
+            TicketKey::from_secret(&[2; 32])
+                .unwrap()
+                .open(&sealed, "ann", SystemTime::now())
+                .is_err()
+        );
         assert!(TicketKey::from_secret(&[1; 31]).is_err());
     }
 }

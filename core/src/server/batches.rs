@@ -64,16 +64,25 @@ fn units(source: &dyn BatchSource) -> Vec<Unit> {
             continue;
         }
         let row_bytes = bytes as f64 / rows as f64;
-        let step = ((UNIT_BYTES as f64 / row_bytes.max(0.001)) as u64).max(1).next_multiple_of(UNIT_ROWS_STEP);
+        let step = ((UNIT_BYTES as f64 / row_bytes.max(0.001)) as u64)
+            .max(1)
+            .next_multiple_of(UNIT_ROWS_STEP);
         let mut start = 0;
         while start < rows {
             // A rest of less than half a unit is not worth one of its own.
-            let end = if rows - start < step + step / 2 { rows } else { start + step };
+            let end = if rows - start < step + step / 2 {
+                rows
+            } else {
+                start + step
+            };
             let part = (row_bytes * (end - start) as f64) as u64;
             if !open.stretches.is_empty() && open.bytes + part > UNIT_BYTES {
                 units.push(std::mem::take(&mut open));
             }
-            open.stretches.push(Stretch { batch, rows: start..end });
+            open.stretches.push(Stretch {
+                batch,
+                rows: start..end,
+            });
             open.rows += end - start;
             open.bytes += part;
             start = end;
@@ -95,7 +104,12 @@ pub(super) struct TableState<S> {
 
 impl<S: BatchSource> TableState<S> {
     pub(super) fn new(source: S, snapshot: String, ordering: Vec<SortColumn>) -> Self {
-        Self { units: units(&source), source, snapshot, ordering }
+        Self {
+            units: units(&source),
+            source,
+            snapshot,
+            ordering,
+        }
     }
 
     pub(super) fn source(&self) -> &S {
@@ -114,7 +128,10 @@ impl<S: BatchSource> TableState<S> {
             snapshot: Some(self.snapshot.clone()),
             statistics: self.source.statistics(),
             ordering: self.ordering.clone(),
-            capabilities: Capabilities { exact_filters: true, partitions: true },
+            capabilities: Capabilities {
+                exact_filters: true,
+                partitions: true,
+            },
         }
     }
 }
@@ -143,11 +160,18 @@ impl<S: BatchSource> BatchScan<S> {
         let whole = Arc::clone(table.source.schema());
         let (schema, mut statistics) = match &request.projection {
             None => (Arc::clone(&whole), table.source.statistics()),
-            Some(columns) => (project_schema(&whole, columns)?, table.source.statistics().project(columns)),
+            Some(columns) => (
+                project_schema(&whole, columns)?,
+                table.source.statistics().project(columns),
+            ),
         };
         let rule = request.filter.float_rule;
-        let filters: Vec<Support> =
-            request.filter.conjuncts.iter().map(|conjunct| support(conjunct, &whole, rule)).collect();
+        let filters: Vec<Support> = request
+            .filter
+            .conjuncts
+            .iter()
+            .map(|conjunct| support(conjunct, &whole, rule))
+            .collect();
         let applied: Vec<Expr> = request
             .filter
             .conjuncts
@@ -159,7 +183,10 @@ impl<S: BatchSource> BatchScan<S> {
         if !applied.is_empty() {
             statistics = statistics.to_inexact();
         }
-        let most = request.max_partitions.map_or(DEFAULT_PARTITIONS, |partitions| partitions as usize).max(1);
+        let most = request
+            .max_partitions
+            .map_or(DEFAULT_PARTITIONS, |partitions| partitions as usize)
+            .max(1);
         let ranges = share(&table.units, most);
         let partitions = ranges
             .iter()
@@ -177,8 +204,11 @@ impl<S: BatchSource> BatchScan<S> {
             .ordering
             .iter()
             .take_while(|column| {
-            column.path.first().is_some_and(|name| schema.fields().iter().any(|field| field.name() == name))
-        })
+                column
+                    .path
+                    .first()
+                    .is_some_and(|name| schema.fields().iter().any(|field| field.name() == name))
+            })
             .cloned()
             .collect();
         Ok(Self {
@@ -190,7 +220,10 @@ impl<S: BatchSource> BatchScan<S> {
             reader: Arc::new(Reader {
                 table,
                 projection: request.projection.clone(),
-                filter: Filter { float_rule: rule, conjuncts: applied },
+                filter: Filter {
+                    float_rule: rule,
+                    conjuncts: applied,
+                },
                 schema,
             }),
         })
@@ -221,7 +254,9 @@ fn share(units: &[Unit], most: usize) -> Vec<Range<usize>> {
         // Each later run must still find a unit of its own.
         let last = units.len() - (count - 1 - index).min(units.len());
         let mut end = start;
-        while end < last && (end == start || passed + units.get(end).map_or(0, |unit| unit.bytes / 2) < goal) {
+        while end < last
+            && (end == start || passed + units.get(end).map_or(0, |unit| unit.bytes / 2) < goal)
+        {
             passed += units.get(end).map_or(0, |unit| unit.bytes + 1);
             end += 1;
         }
@@ -238,8 +273,16 @@ impl<S: BatchSource> Reader<S> {
     fn read(&self, stretch: &Stretch) -> Result<RecordBatch> {
         let batch = self.table.source.batch(stretch.batch)?;
         let (start, end) = (stretch.rows.start as usize, stretch.rows.end as usize);
-        let batch = if start == 0 && end == batch.num_rows() { batch } else { batch.slice(start, end - start) };
-        let mask = if self.filter.conjuncts.is_empty() { None } else { Some(self.filter.mask(0..self.filter.conjuncts.len(), &batch)?) };
+        let batch = if start == 0 && end == batch.num_rows() {
+            batch
+        } else {
+            batch.slice(start, end - start)
+        };
+        let mask = if self.filter.conjuncts.is_empty() {
+            None
+        } else {
+            Some(self.filter.mask(0..self.filter.conjuncts.len(), &batch)?)
+        };
         let broken = |error| Error::internal("rows could not be selected").with_source(error);
         let batch = match &self.projection {
             None => batch,
@@ -247,10 +290,17 @@ impl<S: BatchSource> Reader<S> {
         };
         let batch = match mask {
             None => batch,
-            Some(mask) => arrow_select::filter::filter_record_batch(&batch, &mask).map_err(broken)?,
+            Some(mask) => {
+                arrow_select::filter::filter_record_batch(&batch, &mask).map_err(broken)?
+            }
         };
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options).map_err(broken)
+        RecordBatch::try_new_with_options(
+            Arc::clone(&self.schema),
+            batch.columns().to_vec(),
+            &options,
+        )
+        .map_err(broken)
     }
 }
 
@@ -281,16 +331,31 @@ impl<S: BatchSource> Scan for BatchScan<S> {
 
     fn open(&self, partition: usize, wanted: Units) -> Result<UnitStream> {
         let range = self.ranges.get(partition).cloned().ok_or_else(|| {
-            Error::invalid_argument(format!("there is no partition {partition} among {}", self.ranges.len()))
+            Error::invalid_argument(format!(
+                "there is no partition {partition} among {}",
+                self.ranges.len()
+            ))
         })?;
         let reader = Arc::clone(&self.reader);
         let events = wanted.within(range.len() as u64).flat_map(move |index| {
             let reader = Arc::clone(&reader);
             let at = range.start + index as usize;
-            let stretches = reader.table.units.get(at).map_or(0, |unit| unit.stretches.len());
+            let stretches = reader
+                .table
+                .units
+                .get(at)
+                .map_or(0, |unit| unit.stretches.len());
             (0..=stretches).map(move |which| {
-                match reader.table.units.get(at).and_then(|unit| unit.stretches.get(which)) {
-                    Some(stretch) => reader.read(stretch).map(UnitEvent::Batch).map_err(|error| error.with_unit(index)),
+                match reader
+                    .table
+                    .units
+                    .get(at)
+                    .and_then(|unit| unit.stretches.get(which))
+                {
+                    Some(stretch) => reader
+                        .read(stretch)
+                        .map(UnitEvent::Batch)
+                        .map_err(|error| error.with_unit(index)),
                     None => Ok(UnitEvent::End(index)),
                 }
             })
@@ -304,21 +369,33 @@ mod tests {
     use super::*;
 
     fn unit(bytes: u64) -> Unit {
-        Unit { stretches: Vec::new(), rows: 1, bytes }
+        Unit {
+            stretches: Vec::new(),
+            rows: 1,
+            bytes,
+        }
     }
 
     #[test]
     fn runs_are_disjoint_cover_all_and_are_never_empty() {
         for count in 0..40_u64 {
             for most in 1..12 {
-                for sizes in [|i| i * i, |i| 40 - i, |_| 0_u64, |i| if i == 3 { 1_000_000 } else { 1 }] {
+                for sizes in [
+                    |i| i * i,
+                    |i| 40 - i,
+                    |_| 0_u64,
+                    |i| if i == 3 { 1_000_000 } else { 1 },
+                ] {
                     let units: Vec<Unit> = (0..count).map(|i| unit(sizes(i))).collect();
                     let ranges = share(&units, most);
                     assert!(ranges.len() == most.min(units.len()).max(1));
                     assert_eq!(ranges.first().map(|range| range.start), Some(0));
                     assert_eq!(ranges.last().map(|range| range.end), Some(units.len()));
                     assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
-                    assert!(units.is_empty() || ranges.iter().all(|range| !range.is_empty()), "{ranges:?}");
+                    assert!(
+                        units.is_empty() || ranges.iter().all(|range| !range.is_empty()),
+                        "{ranges:?}"
+                    );
                 }
             }
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_arith::aggregate;
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, LargeStringArray, PrimitiveArray, RecordBatch, StringArray,
-    StringViewArray, downcast_primitive_array,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, LargeStringArray, PrimitiveArray,
+    RecordBatch, StringArray, StringViewArray, downcast_primitive_array,
 };
 use arrow_schema::{DataType, Schema};
 use arrow_select::concat::concat;
@@ -16,26 +16,45 @@ use crate::protocol::statistics::{ColumnStatistics, Precision, Statistics};
 /// What is known of these rows. Bounds are left out for types without a plain order, and for floats.
 pub(super) fn statistics_of(schema: &Schema, batches: &[RecordBatch]) -> Statistics {
     let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-    let bytes = batches.iter().map(|batch| batch.get_array_memory_size() as u64).sum();
+    let bytes = batches
+        .iter()
+        .map(|batch| batch.get_array_memory_size() as u64)
+        .sum();
     let columns = (0..schema.fields().len())
         .map(|index| {
-            let arrays: Vec<&ArrayRef> = batches.iter().filter_map(|batch| batch.columns().get(index)).collect();
+            let arrays: Vec<&ArrayRef> = batches
+                .iter()
+                .filter_map(|batch| batch.columns().get(index))
+                .collect();
             column_statistics(&arrays)
         })
         .collect();
-    Statistics { rows: Precision::Exact(rows), bytes: Precision::Inexact(bytes), columns }
+    Statistics {
+        rows: Precision::Exact(rows),
+        bytes: Precision::Inexact(bytes),
+        columns,
+    }
 }
 
 fn column_statistics(arrays: &[&ArrayRef]) -> ColumnStatistics {
-    let nulls = arrays.iter().map(|array| array.logical_null_count() as u64).sum();
-    let (mins, maxs): (Vec<ArrayRef>, Vec<ArrayRef>) = arrays.iter().filter_map(|array| bounds(array)).unzip();
+    let nulls = arrays
+        .iter()
+        .map(|array| array.logical_null_count() as u64)
+        .sum();
+    let (mins, maxs): (Vec<ArrayRef>, Vec<ArrayRef>) =
+        arrays.iter().filter_map(|array| bounds(array)).unzip();
     let over_all = |parts: Vec<ArrayRef>| {
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
         concat(&parts).ok().and_then(|all| bounds(&all))
     };
     let min = over_all(mins).map(|(min, _)| min);
     let max = over_all(maxs).map(|(_, max)| max);
-    ColumnStatistics { nulls: Precision::Exact(nulls), bounds_exact: min.is_some() && max.is_some(), min, max }
+    ColumnStatistics {
+        nulls: Precision::Exact(nulls),
+        bounds_exact: min.is_some() && max.is_some(),
+        min,
+        max,
+    }
 }
 
 /// Least and greatest value, each as an array of one; `None` where there are none or the type has no plain order.
@@ -65,7 +84,9 @@ fn bounds(array: &dyn Array) -> Option<(ArrayRef, ArrayRef)> {
     )
 }
 
-fn primitive_bounds<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Option<(ArrayRef, ArrayRef)>
+fn primitive_bounds<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+) -> Option<(ArrayRef, ArrayRef)>
 where
     T::Native: ArrowNativeTypeOp,
 {
@@ -74,7 +95,9 @@ where
         return None;
     }
     let one = |value| -> ArrayRef {
-        Arc::new(PrimitiveArray::<T>::from_value(value, 1).with_data_type(array.data_type().clone()))
+        Arc::new(
+            PrimitiveArray::<T>::from_value(value, 1).with_data_type(array.data_type().clone()),
+        )
     };
     Some((one(aggregate::min(array)?), one(aggregate::max(array)?)))
 }

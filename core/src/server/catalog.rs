@@ -19,16 +19,27 @@ pub(super) struct NamedTables {
 
 #[async_trait]
 impl Catalog for NamedTables {
-    async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<TableEntry>> {
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<TableEntry>> {
         let start = match after {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
         };
-        let named = self.tables.range::<str, _>((start, Bound::Unbounded)).map(|(name, _)| name);
+        let named = self
+            .tables
+            .range::<str, _>((start, Bound::Unbounded))
+            .map(|(name, _)| name);
         let mut entries: Vec<TableEntry> = named
             .take_while(|name| name.starts_with(prefix))
             .take(limit)
-            .map(|name| TableEntry { name: name.clone(), kind: TableKind::Table })
+            .map(|name| TableEntry {
+                name: name.clone(),
+                kind: TableKind::Table,
+            })
             .collect();
         if let Some(rest) = &self.rest {
             entries.extend(rest.list(prefix, after, limit).await?);

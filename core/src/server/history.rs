@@ -14,11 +14,17 @@ struct States<S> {
 
 impl<S: BatchSource> History<S> {
     pub(super) fn new(state: TableState<S>) -> Self {
-        Self(Mutex::new(States { newest: Arc::new(state), earlier: Vec::new() }))
+        Self(Mutex::new(States {
+            newest: Arc::new(state),
+            earlier: Vec::new(),
+        }))
     }
 
     /// Puts a newer state in place where `next` makes one of the newest.
-    pub(super) fn advance(&self, next: impl FnOnce(&TableState<S>) -> Result<Option<TableState<S>>>) -> Result<()> {
+    pub(super) fn advance(
+        &self,
+        next: impl FnOnce(&TableState<S>) -> Result<Option<TableState<S>>>,
+    ) -> Result<()> {
         // `States` is sound after every statement, so a panic elsewhere does not spoil it.
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(next) = next(&states.newest)? {
@@ -38,7 +44,11 @@ impl<S: BatchSource> History<S> {
         let newest = &states.newest;
         match snapshot {
             Some(snapshot) if snapshot != newest.snapshot() => {
-                let held = states.earlier.iter().filter_map(Weak::upgrade).find(|state| state.snapshot() == snapshot);
+                let held = states
+                    .earlier
+                    .iter()
+                    .filter_map(Weak::upgrade)
+                    .find(|state| state.snapshot() == snapshot);
                 held.ok_or_else(|| {
                     Error::expired(format!(
                         "snapshot {snapshot:?} is no longer held; the newest is {:?}",

@@ -32,18 +32,30 @@ impl Leases {
         let mut leases = self.lock();
         leases.retain(|_, lease| lease.ends > now);
         if leases.len() >= MOST_LEASES {
-            let first = leases.iter().min_by_key(|(_, lease)| lease.ends).map(|(key, _)| key.clone());
+            let first = leases
+                .iter()
+                .min_by_key(|(_, lease)| lease.ends)
+                .map(|(key, _)| key.clone());
             if let Some(first) = first {
                 leases.remove(&first);
             }
         }
-        leases.insert(key, Lease { scan, ends: now + lifetime });
+        leases.insert(
+            key,
+            Lease {
+                scan,
+                ends: now + lifetime,
+            },
+        );
     }
 
     /// The scan, if it is still held.
     pub(super) fn find(&self, key: &LeaseKey) -> Option<Arc<dyn Scan>> {
         let mut leases = self.lock();
-        if leases.get(key).is_some_and(|lease| lease.ends <= Instant::now()) {
+        if leases
+            .get(key)
+            .is_some_and(|lease| lease.ends <= Instant::now())
+        {
             leases.remove(key);
         }
         leases.get(key).map(|lease| Arc::clone(&lease.scan))

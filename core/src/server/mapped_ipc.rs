@@ -52,8 +52,14 @@ struct FilePrint {
 
 impl FilePrint {
     fn of(metadata: &Metadata) -> Self {
-        let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        Self { bytes: metadata.len(), modified_ns: modified.map_or(0, |since| since.as_nanos()) }
+        let modified = metadata
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Self {
+            bytes: metadata.len(),
+            modified_ns: modified.map_or(0, |since| since.as_nanos()),
+        }
     }
 
     fn snapshot(self, path: &Path) -> String {
@@ -62,7 +68,12 @@ impl FilePrint {
         digest.update([0]);
         digest.update(self.bytes.to_le_bytes());
         digest.update(self.modified_ns.to_le_bytes());
-        digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        digest
+            .finalize()
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 
@@ -82,23 +93,42 @@ fn map(file: &File) -> std::io::Result<Buffer> {
 fn open(path: &Path, limits: &DecodeLimits) -> Result<TableState<Mapped>> {
     let cannot = |error: std::io::Error| {
         let message = format!("{} cannot be read: {error}", path.display());
-        if error.kind() == std::io::ErrorKind::NotFound { Error::not_found(message) } else { Error::unavailable(message) }
-            .with_source(error)
+        if error.kind() == std::io::ErrorKind::NotFound {
+            Error::not_found(message)
+        } else {
+            Error::unavailable(message)
+        }
+        .with_source(error)
     };
     let file = File::open(path).map_err(cannot)?;
     let metadata = file.metadata().map_err(cannot)?;
     if !metadata.is_file() {
-        return Err(Error::invalid_argument(format!("{} is not a file", path.display())));
+        return Err(Error::invalid_argument(format!(
+            "{} is not a file",
+            path.display()
+        )));
     }
     let print = FilePrint::of(&metadata);
     if print.bytes == 0 {
-        return Err(Error::data_loss(format!("{} is empty: not an Arrow IPC file or stream", path.display())));
+        return Err(Error::data_loss(format!(
+            "{} is empty: not an Arrow IPC file or stream",
+            path.display()
+        )));
     }
     let bytes = map(&file).map_err(cannot)?;
-    let index = IpcIndex::try_new(bytes, limits.clone())
-        .map_err(|error| error.context(format!("{} cannot be read as Arrow IPC", path.display())))?;
-    let checked = std::iter::repeat_with(OnceLock::new).take(index.len()).collect();
-    let mapped = Mapped { path: path.to_owned(), file, print, index, checked };
+    let index = IpcIndex::try_new(bytes, limits.clone()).map_err(|error| {
+        error.context(format!("{} cannot be read as Arrow IPC", path.display()))
+    })?;
+    let checked = std::iter::repeat_with(OnceLock::new)
+        .take(index.len())
+        .collect();
+    let mapped = Mapped {
+        path: path.to_owned(),
+        file,
+        print,
+        index,
+        checked,
+    };
     Ok(TableState::new(mapped, print.snapshot(path), Vec::new()))
 }
 
@@ -118,7 +148,11 @@ impl MappedIpcTable {
     pub fn open_with_limits(path: impl Into<PathBuf>, limits: DecodeLimits) -> Result<Self> {
         let path = path.into();
         let history = History::new(open(&path, &limits)?);
-        Ok(Self { path, limits, history })
+        Ok(Self {
+            path,
+            limits,
+            history,
+        })
     }
 
     /// The state of that snapshot, or of the file that lies at the path now.
@@ -129,9 +163,15 @@ impl MappedIpcTable {
         self.history.advance(|newest| {
             let now = std::fs::metadata(&self.path).map(|metadata| FilePrint::of(&metadata));
             let is_current = now.is_ok_and(|now| now == newest.source().print);
-            if is_current { Ok(None) } else { open(&self.path, &self.limits).map(Some) }
+            if is_current {
+                Ok(None)
+            } else {
+                open(&self.path, &self.limits).map(Some)
+            }
         })?;
-        self.history.at(snapshot).map_err(|error| error.context(self.path.display()))
+        self.history
+            .at(snapshot)
+            .map_err(|error| error.context(self.path.display()))
     }
 }
 
@@ -149,21 +189,36 @@ impl BatchSource for Mapped {
     }
 
     fn bytes(&self, batch: usize) -> u64 {
-        self.index.batches().get(batch).map_or(0, |batch| batch.body_bytes() as u64)
+        self.index
+            .batches()
+            .get(batch)
+            .map_or(0, |batch| batch.body_bytes() as u64)
     }
 
     fn batch(&self, batch: usize) -> Result<RecordBatch> {
         // A mapping that reaches beyond the end of its file ends the process when read there.
-        let now = self.file.metadata().map(|metadata| FilePrint::of(&metadata));
+        let now = self
+            .file
+            .metadata()
+            .map(|metadata| FilePrint::of(&metadata));
         if !now.is_ok_and(|now| now == self.print) {
-            return Err(Error::expired(format!("{} was changed while it was read", self.path.display())));
+            return Err(Error::expired(format!(
+                "{} was changed while it was read",
+                self.path.display()
+            )));
         }
-        let checked = self.checked.get(batch).ok_or_else(|| Error::internal("a batch beyond the end of a file"))?;
+        let checked = self
+            .checked
+            .get(batch)
+            .ok_or_else(|| Error::internal("a batch beyond the end of a file"))?;
         if let Some(batch) = checked.get() {
             return Ok(batch.clone());
         }
         let decoded = self.index.batch(batch).map_err(|error| {
-            error.context(format!("batch {batch} of {} cannot be read", self.path.display()))
+            error.context(format!(
+                "batch {batch} of {} cannot be read",
+                self.path.display()
+            ))
         })?;
         Ok(checked.get_or_init(|| decoded).clone())
     }

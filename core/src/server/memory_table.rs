@@ -53,7 +53,9 @@ impl MemoryTable {
     /// `invalid_argument` where there is no batch to take the schema from, or schemas differ.
     pub fn try_new(batches: Vec<RecordBatch>) -> Result<Self> {
         let schema = batches.first().map(RecordBatch::schema).ok_or_else(|| {
-            Error::invalid_argument("a table of no batches needs a schema: use MemoryTable::try_new_with_schema")
+            Error::invalid_argument(
+                "a table of no batches needs a schema: use MemoryTable::try_new_with_schema",
+            )
         })?;
         Self::try_new_with_schema(schema, batches)
     }
@@ -80,7 +82,11 @@ impl MemoryTable {
     /// # Errors
     /// Only `internal` ones.
     pub fn with_id(self, id: impl Into<String>) -> Result<Self> {
-        Self { id: id.into(), ..self }.renewed()
+        Self {
+            id: id.into(),
+            ..self
+        }
+        .renewed()
     }
 
     /// Declares the order of the rows, batch after batch. It is believed, not checked.
@@ -89,8 +95,15 @@ impl MemoryTable {
     /// `invalid_argument` where a column does not exist.
     pub fn with_ordering(self, ordering: Vec<SortColumn>) -> Result<Self> {
         for column in &ordering {
-            if column.path.first().is_none_or(|name| self.schema.field_with_name(name).is_err()) {
-                return Err(Error::invalid_argument(format!("there is no column {:?} to order by", column.path)));
+            if column
+                .path
+                .first()
+                .is_none_or(|name| self.schema.field_with_name(name).is_err())
+            {
+                return Err(Error::invalid_argument(format!(
+                    "there is no column {:?} to order by",
+                    column.path
+                )));
             }
         }
         Self { ordering, ..self }.renewed()
@@ -100,8 +113,16 @@ impl MemoryTable {
     fn renewed(self) -> Result<Self> {
         let batches = self.history.at(None)?.source().batches.clone();
         let swaps = *self.swaps.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = state(&self.schema, batches, snapshot_id(&self.id, swaps), self.ordering.clone())?;
-        Ok(Self { history: History::new(state), ..self })
+        let state = state(
+            &self.schema,
+            batches,
+            snapshot_id(&self.id, swaps),
+            self.ordering.clone(),
+        )?;
+        Ok(Self {
+            history: History::new(state),
+            ..self
+        })
     }
 
     /// Puts other rows in place of all rows, at once. Plans made before go on reading the rows from before.
@@ -110,7 +131,12 @@ impl MemoryTable {
     /// `invalid_argument` where a batch has another schema; the table then stays as it is.
     pub fn replace(&self, batches: Vec<RecordBatch>) -> Result<()> {
         let mut swaps = self.swaps.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = state(&self.schema, batches, snapshot_id(&self.id, *swaps + 1), self.ordering.clone())?;
+        let next = state(
+            &self.schema,
+            batches,
+            snapshot_id(&self.id, *swaps + 1),
+            self.ordering.clone(),
+        )?;
         *swaps += 1;
         self.history.advance(|_| Ok(Some(next)))
     }
@@ -136,13 +162,21 @@ fn state(
     }
     let bytes = batches.iter().map(slice_bytes).collect();
     let statistics = statistics_of(schema, &batches);
-    let source = Batches { schema: Arc::clone(schema), batches, bytes, statistics };
+    let source = Batches {
+        schema: Arc::clone(schema),
+        batches,
+        bytes,
+        statistics,
+    };
     Ok(TableState::new(source, snapshot, ordering))
 }
 
 fn slice_bytes(batch: &RecordBatch) -> u64 {
     let column_bytes = |column: &ArrayRef| {
-        column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()) as u64
+        column
+            .to_data()
+            .get_slice_memory_size()
+            .unwrap_or_else(|_| column.get_array_memory_size()) as u64
     };
     batch.columns().iter().map(column_bytes).sum()
 }
@@ -157,7 +191,9 @@ impl BatchSource for Batches {
     }
 
     fn rows(&self, batch: usize) -> u64 {
-        self.batches.get(batch).map_or(0, |batch| batch.num_rows() as u64)
+        self.batches
+            .get(batch)
+            .map_or(0, |batch| batch.num_rows() as u64)
     }
 
     fn bytes(&self, batch: usize) -> u64 {
@@ -165,7 +201,10 @@ impl BatchSource for Batches {
     }
 
     fn batch(&self, batch: usize) -> Result<RecordBatch> {
-        self.batches.get(batch).cloned().ok_or_else(|| Error::internal("a batch beyond the end of a table"))
+        self.batches
+            .get(batch)
+            .cloned()
+            .ok_or_else(|| Error::internal("a batch beyond the end of a table"))
     }
 
     fn statistics(&self) -> Statistics {

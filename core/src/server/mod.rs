@@ -4,6 +4,7 @@ mod batches;
 mod bounds;
 mod catalog;
 mod history;
+mod inline;
 mod leases;
 mod mapped_ipc;
 mod memory_table;
@@ -37,8 +38,8 @@ pub use stats::ServerStats;
 pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream, Units};
 
 /// Frames are cut to about this size unless the client asks for another: it fits a core's cache beside what else is
-/// needed to send or receive it.
-const DEFAULT_FRAME_BYTES: usize = 1 << 20;
+/// needed to send or receive it, and with what cutting and padding add to it, half a huge page.
+const DEFAULT_FRAME_BYTES: usize = 928 << 10;
 
 /// How long tickets are good.
 const TICKET_LIFETIME: Duration = Duration::from_secs(3600);
@@ -64,7 +65,8 @@ struct Shared {
 
 impl Shared {
     fn open_ticket(&self, sealed: &[u8]) -> Result<Ticket> {
-        self.ticket_key.open(sealed, "", std::time::SystemTime::now())
+        self.ticket_key
+            .open(sealed, "", std::time::SystemTime::now())
     }
 }
 
@@ -148,7 +150,9 @@ impl ServerBuilder {
         for url in urls {
             let parsed = Location::parse(url)?;
             if parsed.table.is_some() {
-                return Err(Error::invalid_argument(format!("{url:?} names a table, not only a place to listen at")));
+                return Err(Error::invalid_argument(format!(
+                    "{url:?} names a table, not only a place to listen at"
+                )));
             }
             let mut tls = None;
             for (name, value) in &parsed.options {
@@ -156,22 +160,32 @@ impl ServerBuilder {
                     ("tls", "off") => tls = Some(TlsMode::Off),
                     ("tls", "on") => tls = Some(TlsMode::On),
                     _ => {
-                        return Err(Error::invalid_argument(format!("{url:?} has an option {name:?} that means nothing to a server")));
+                        return Err(Error::invalid_argument(format!(
+                            "{url:?} has an option {name:?} that means nothing to a server"
+                        )));
                     }
                 }
             }
             listeners.push(Listener::bind(&parsed.location, tls).await?);
         }
-        let locations = listeners.iter().map(|listener| listener.location().clone()).collect::<Vec<_>>();
+        let locations = listeners
+            .iter()
+            .map(|listener| listener.location().clone())
+            .collect::<Vec<_>>();
         if locations.is_empty() {
-            return Err(Error::invalid_argument("a server needs at least one place to listen at"));
+            return Err(Error::invalid_argument(
+                "a server needs at least one place to listen at",
+            ));
         }
         let shared = Arc::new(Shared {
             catalog: self.catalog,
             ticket_key: self.ticket_key.map_or_else(TicketKey::random, Ok)?,
             ticket_lifetime: self.ticket_lifetime.unwrap_or(TICKET_LIFETIME),
             server_id: random_id()?,
-            limits: DecodeLimits { message_bytes: REQUEST_BYTES, ..DecodeLimits::default() },
+            limits: DecodeLimits {
+                message_bytes: REQUEST_BYTES,
+                ..DecodeLimits::default()
+            },
             pool: FramePool::new(0),
             leases: Leases::default(),
             plan_ids: AtomicU64::new(0),
@@ -180,14 +194,20 @@ impl ServerBuilder {
         let (draining, _) = watch::channel(false);
         let counters = Arc::clone(&shared.counters);
         let task = tokio::spawn(accept_all(listeners, shared, draining.subscribe()));
-        Ok(Server { locations, draining, task: Some(task), counters })
+        Ok(Server {
+            locations,
+            draining,
+            task: Some(task),
+            counters,
+        })
     }
 }
 
 /// A name of 16 hexadecimal digits that no other has.
 fn random_id() -> Result<String> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| Error::internal(format!("no random bytes for an id: {error}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::internal(format!("no random bytes for an id: {error}")))?;
     Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }
 
@@ -208,7 +228,10 @@ impl Server {
 
     /// The URL of the first location that it listens at, with the port that was taken.
     pub fn url(&self) -> String {
-        self.locations.first().map(Location::to_string).unwrap_or_default()
+        self.locations
+            .first()
+            .map(Location::to_string)
+            .unwrap_or_default()
     }
 
     /// The locations that it listens at.
@@ -248,7 +271,11 @@ impl Drop for Server {
 }
 
 /// Accepts connections until told to drain, then waits for those that are busy.
-async fn accept_all(listeners: Vec<Listener>, shared: Arc<Shared>, mut draining: watch::Receiver<bool>) {
+async fn accept_all(
+    listeners: Vec<Listener>,
+    shared: Arc<Shared>,
+    mut draining: watch::Receiver<bool>,
+) {
     // Dropping the set ends every connection.
     let mut connections = JoinSet::new();
     let mut next = 0;

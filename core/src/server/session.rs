@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
+use super::inline;
 use super::stats::Active;
 use super::table::{Catalog, Scan, Table, UnitEvent, Units};
 use super::{DEFAULT_FRAME_BYTES, Shared};
@@ -26,6 +27,9 @@ use crate::protocol::{VERSION, error_to_proto};
 
 /// After so long without anything to send, the client is told that work goes on.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The end of a unit that yields no rows is told after at most so long.
+const UNIT_END_DELAY: Duration = Duration::from_millis(10);
 
 /// Names in one page of a listing.
 const PAGE_NAMES: usize = 1000;
@@ -64,7 +68,12 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(shared: Arc<Shared>, reader: FrameReader, writer: FrameWriter) -> Self {
-        Self { shared, reader, writer, deadline: None }
+        Self {
+            shared,
+            reader,
+            writer,
+            deadline: None,
+        }
     }
 
     /// Answers requests until the client goes, or until `draining` is done and no request is under way.
@@ -79,12 +88,15 @@ impl Session {
             let answered = match frame {
                 Ok(None) => return,
                 Ok(Some(Frame::Request(request))) => self.answer(request).await,
-                Ok(Some(_)) => Err(Stop::Failed(Error::invalid_argument("a client sends requests only"))),
+                Ok(Some(_)) => Err(Stop::Failed(Error::invalid_argument(
+                    "a client sends requests only",
+                ))),
                 Err(error) if error.code() == ErrorCode::Unavailable => return,
                 Err(error) => Err(Stop::Failed(error)),
             };
             // After a frame that cannot be understood nothing that follows can be either.
-            let is_framed = answered.is_ok() || !matches!(answered, Err(Stop::Failed(ref e)) if is_framing(e));
+            let is_framed =
+                answered.is_ok() || !matches!(answered, Err(Stop::Failed(ref e)) if is_framing(e));
             match answered {
                 Ok(()) => {}
                 Err(Stop::Gone) => return,
@@ -97,7 +109,11 @@ impl Session {
                 Err(Stop::Failed(error)) => {
                     self.shared.counters.errors.fetch_add(1, Ordering::AcqRel);
                     tracing::debug!(%error, "a request failed");
-                    if self.send(response::Kind::Error(error_to_proto(&error))).await.is_err() {
+                    if self
+                        .send(response::Kind::Error(error_to_proto(&error)))
+                        .await
+                        .is_err()
+                    {
                         return;
                     }
                 }
@@ -114,34 +130,74 @@ impl Session {
     }
 
     async fn answer(&mut self, request: messages::Request) -> Result<(), Stop> {
-        let timeout = Some(request.timeout_ms).filter(|&ms| ms > 0).map(Duration::from_millis);
+        let timeout = Some(request.timeout_ms)
+            .filter(|&ms| ms > 0)
+            .map(Duration::from_millis);
         self.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let answer = match request.kind {
             Some(request::Kind::Hello(hello)) => self.welcome(&hello)?,
             Some(request::Kind::ListTables(list)) => {
                 let shared = Arc::clone(&self.shared);
-                self.watch(async move { list_tables(&shared, &list).await }).await?
+                self.watch(async move { list_tables(&shared, &list).await })
+                    .await?
             }
             Some(request::Kind::DescribeTable(describe)) => {
                 let shared = Arc::clone(&self.shared);
-                self.watch(async move { describe_table(&shared, &describe).await }).await?
+                self.watch(async move { describe_table(&shared, &describe).await })
+                    .await?
             }
             Some(request::Kind::Plan(plan)) => {
                 let shared = Arc::clone(&self.shared);
-                self.watch(async move { plan_scan(&shared, &plan).await }).await?
+                let inline_bytes = plan.inline_up_to_bytes;
+                let (answer, scan, limit) = self
+                    .watch(async move { plan_scan(&shared, &plan).await })
+                    .await?;
+                self.plan(answer, scan, limit, inline_bytes).await?
             }
             Some(request::Kind::Read(read)) => self.read(read).await?,
             Some(request::Kind::Renew(renew)) => self.renew(&renew)?,
             Some(request::Kind::Release(release)) => {
                 let ticket = self.shared.open_ticket(&release.ticket)?;
-                self.shared.leases.release(&(ticket.request_digest, ticket.snapshot));
+                self.shared
+                    .leases
+                    .release(&(ticket.request_digest, ticket.snapshot));
                 response::Kind::Released(messages::Released {})
             }
             Some(request::Kind::Ping(_)) => response::Kind::Pong(messages::Pong {}),
             Some(request::Kind::Cancel(_)) => return Err(Stop::Cancelled),
-            None => return Err(Error::unimplemented("this server does not know the request").into()),
+            None => {
+                return Err(Error::unimplemented("this server does not know the request").into());
+            }
         };
         self.send(answer).await
+    }
+
+    /// Answers a Plan, together with the result where that is small.
+    async fn plan(
+        &mut self,
+        mut answer: messages::ScanPlan,
+        scan: Arc<dyn Scan>,
+        limit: Option<u64>,
+        most_bytes: u64,
+    ) -> Result<response::Kind, Stop> {
+        if !inline::is_worth_trying(scan.as_ref(), limit, most_bytes) {
+            return Ok(response::Kind::ScanPlan(answer));
+        }
+        let gathered = self
+            .watch(async move { inline::gather(scan.as_ref(), limit, most_bytes).await })
+            .await?;
+        let Some(result) = gathered else {
+            return Ok(response::Kind::ScanPlan(answer));
+        };
+        answer.inline = true;
+        self.writer
+            .queue_response(response::Kind::ScanPlan(answer))?;
+        self.shared.counters.scans.fetch_add(1, Ordering::AcqRel);
+        self.shared.counters.count_sent(&result.end);
+        for payload in result.payloads {
+            self.writer.queue_batch(payload)?;
+        }
+        Ok(response::Kind::ReadEnd(result.end))
     }
 
     fn welcome(&self, hello: &messages::Hello) -> Result<response::Kind> {
@@ -170,12 +226,20 @@ impl Session {
             .tickets
             .iter()
             .map(|sealed| {
-                let ticket = Ticket { expires_at_ms, ..self.shared.open_ticket(sealed)? };
-                self.shared.leases.renew(&(ticket.request_digest, ticket.snapshot.clone()), lifetime);
+                let ticket = Ticket {
+                    expires_at_ms,
+                    ..self.shared.open_ticket(sealed)?
+                };
+                self.shared
+                    .leases
+                    .renew(&(ticket.request_digest, ticket.snapshot.clone()), lifetime);
                 self.shared.ticket_key.seal(&ticket)
             })
             .collect::<Result<_>>()?;
-        Ok(response::Kind::Renewed(messages::Renewed { tickets, valid_for_ms: millis(lifetime) }))
+        Ok(response::Kind::Renewed(messages::Renewed {
+            tickets,
+            valid_for_ms: millis(lifetime),
+        }))
     }
 
     /// Waits for work to be done, while the client may cancel, go or lose patience.
@@ -224,44 +288,75 @@ impl Session {
         let ticket = self.shared.open_ticket(&read.ticket)?;
         let request = read.request.unwrap_or_default();
         if request_digest(&request) != ticket.request_digest {
-            return Err(Error::invalid_argument("the ticket belongs to another scan request").into());
+            return Err(
+                Error::invalid_argument("the ticket belongs to another scan request").into(),
+            );
         }
         let limit = request.limit;
         let shared = Arc::clone(&self.shared);
-        let (partition, index) = (ticket.partition, usize::try_from(ticket.partition).unwrap_or(usize::MAX));
-        let scan = self.watch(async move { find_scan(&shared, request, ticket).await }).await?;
+        let (partition, index) = (
+            ticket.partition,
+            usize::try_from(ticket.partition).unwrap_or(usize::MAX),
+        );
+        let scan = self
+            .watch(async move { find_scan(&shared, request, ticket).await })
+            .await?;
         let stripes = u64::from(read.stripes.max(1));
-        let units = Units { from: read.from_unit, stripe: u64::from(read.stripe), stripes };
+        let units = Units {
+            from: read.from_unit,
+            stripe: u64::from(read.stripe),
+            stripes,
+        };
         if units.stripe >= stripes {
-            return Err(Error::invalid_argument(format!("there is no stripe {} of {stripes}", units.stripe)).into());
+            return Err(Error::invalid_argument(format!(
+                "there is no stripe {} of {stripes}",
+                units.stripe
+            ))
+            .into());
         }
         let known = scan.partitions().get(index).cloned().unwrap_or_default();
         if !known.resumable && units != Units::ALL {
-            return Err(Error::invalid_argument("the partition can only be read as a whole").into());
+            return Err(
+                Error::invalid_argument("the partition can only be read as a whole").into(),
+            );
         }
-        let mut events = scan.open(index, units).map_err(|error| error.with_partition(partition))?;
+        let mut events = scan
+            .open(index, units)
+            .map_err(|error| error.with_partition(partition))?;
         let mut sending = Sending {
             encoder: Encoder::try_new(Arc::clone(scan.schema()))?,
-            frame_bytes: Some(read.max_frame_bytes).filter(|&bytes| bytes > 0).map_or(DEFAULT_FRAME_BYTES, |bytes| {
-                usize::try_from(bytes.min(self.shared.limits.frame_bytes)).unwrap_or(usize::MAX)
-            }),
+            frame_bytes: Some(read.max_frame_bytes)
+                .filter(|&bytes| bytes > 0)
+                .map_or(DEFAULT_FRAME_BYTES, |bytes| {
+                    usize::try_from(bytes.min(self.shared.limits.frame_bytes)).unwrap_or(usize::MAX)
+                }),
             batch_rows: Some(read.batch_rows).filter(|&rows| rows > 0),
             left: limit,
+            flushed: Instant::now(),
             end: messages::ReadEnd::default(),
         };
         let mut wanted = units.within(known.units);
         let mut next_unit = wanted.next();
         while next_unit.is_some() && sending.left != Some(0) {
             let event = self.watch(async { Ok(events.next().await) }).await?;
-            match event.transpose().map_err(|error| error.with_partition(partition))? {
+            match event
+                .transpose()
+                .map_err(|error| error.with_partition(partition))?
+            {
                 Some(UnitEvent::Batch(batch)) => self.send_batch(&mut sending, batch).await?,
                 Some(UnitEvent::End(unit)) => {
                     while next_unit.is_some_and(|next| next <= unit) {
                         sending.end.units += 1;
                         next_unit = wanted.next();
                     }
-                    // It goes out with the next frame: nobody waits for it alone.
-                    self.writer.queue_response(response::Kind::UnitEnd(messages::UnitEnd { unit }))?;
+                    // It goes out with the next frame, unless that takes long: a reader that merges
+                    // stripes may wait for it.
+                    self.writer
+                        .queue_response(response::Kind::UnitEnd(messages::UnitEnd { unit }))?;
+                    if sending.flushed.elapsed() > UNIT_END_DELAY {
+                        self.flush().await?;
+                        sending.flushed = Instant::now();
+                    }
                 }
                 None => {
                     let error = Error::internal("the table ended before its last unit");
@@ -271,13 +366,18 @@ impl Session {
         }
         if sending.end.bytes == 0 {
             let schema = Arc::clone(scan.schema());
-            self.send_batch(&mut sending, arrow_array::RecordBatch::new_empty(schema)).await?;
+            self.send_batch(&mut sending, arrow_array::RecordBatch::new_empty(schema))
+                .await?;
         }
         sending.end.limit_reached = next_unit.is_some();
         Ok(response::Kind::ReadEnd(sending.end))
     }
 
-    async fn send_batch(&mut self, sending: &mut Sending, batch: arrow_array::RecordBatch) -> Result<(), Stop> {
+    async fn send_batch(
+        &mut self,
+        sending: &mut Sending,
+        batch: arrow_array::RecordBatch,
+    ) -> Result<(), Stop> {
         let rows = batch.num_rows() as u64;
         let batch = match &mut sending.left {
             Some(left) if rows > *left => {
@@ -299,12 +399,16 @@ impl Session {
             let (bytes, rows) = (payload.len() as u64, part.num_rows() as u64);
             self.writer.queue_batch(payload)?;
             self.flush().await?;
+            sending.flushed = Instant::now();
             sending.end.bytes += bytes;
             sending.end.rows += rows;
             sending.end.batches += u64::from(rows > 0);
-            self.shared.counters.batches_sent.fetch_add(1, Ordering::AcqRel);
-            self.shared.counters.rows_sent.fetch_add(rows, Ordering::AcqRel);
-            self.shared.counters.bytes_sent.fetch_add(bytes, Ordering::AcqRel);
+            self.shared.counters.count_sent(&messages::ReadEnd {
+                batches: 1,
+                rows,
+                bytes,
+                ..messages::ReadEnd::default()
+            });
         }
         Ok(())
     }
@@ -317,23 +421,38 @@ struct Sending {
     batch_rows: Option<u64>,
     /// Rows that the limit leaves.
     left: Option<u64>,
+    /// When something was last sent.
+    flushed: Instant,
     end: messages::ReadEnd,
 }
 
 impl Sending {
     fn cut(&self, batch: &arrow_array::RecordBatch) -> Vec<arrow_array::RecordBatch> {
         let rows = batch.num_rows();
-        let step = self.batch_rows.map_or(rows, |most| usize::try_from(most).unwrap_or(rows)).max(1);
+        let step = self
+            .batch_rows
+            .map_or(rows, |most| usize::try_from(most).unwrap_or(rows))
+            .max(1);
         if rows <= step {
             return cut_rows(batch, self.frame_bytes);
         }
         let starts = (0..rows).step_by(step);
-        starts.flat_map(|start| cut_rows(&batch.slice(start, step.min(rows - start)), self.frame_bytes)).collect()
+        starts
+            .flat_map(|start| {
+                cut_rows(
+                    &batch.slice(start, step.min(rows - start)),
+                    self.frame_bytes,
+                )
+            })
+            .collect()
     }
 }
 
 fn is_framing(error: &Error) -> bool {
-    matches!(error.code(), ErrorCode::DataLoss | ErrorCode::ResourceExhausted)
+    matches!(
+        error.code(),
+        ErrorCode::DataLoss | ErrorCode::ResourceExhausted
+    )
 }
 
 fn too_late() -> Error {
@@ -342,7 +461,10 @@ fn too_late() -> Error {
 
 fn interruption(frame: Result<Option<Frame>>) -> Stop {
     match frame {
-        Ok(Some(Frame::Request(messages::Request { kind: Some(request::Kind::Cancel(_)), .. }))) => Stop::Cancelled,
+        Ok(Some(Frame::Request(messages::Request {
+            kind: Some(request::Kind::Cancel(_)),
+            ..
+        }))) => Stop::Cancelled,
         // A second request before the first is answered breaks the protocol; nothing sensible can follow.
         Ok(_) | Err(_) => Stop::Gone,
     }
@@ -353,7 +475,11 @@ fn millis(duration: Duration) -> u64 {
 }
 
 async fn find_table(shared: &Shared, name: &str) -> Result<Arc<dyn Table>> {
-    let table = shared.catalog.table(name).await.map_err(|error| error.with_table(name))?;
+    let table = shared
+        .catalog
+        .table(name)
+        .await
+        .map_err(|error| error.with_table(name))?;
     table.ok_or_else(|| Error::not_found(format!("there is no table {name:?}")).with_table(name))
 }
 
@@ -361,18 +487,34 @@ async fn list_tables(shared: &Shared, list: &messages::ListTables) -> Result<res
     let after = Some(list.page_token.as_str()).filter(|token| !token.is_empty());
     let entries = shared.catalog.list(&list.prefix, after, PAGE_NAMES).await?;
     let is_full = entries.len() == PAGE_NAMES;
-    let page_token = entries.last().filter(|_| is_full).map(|entry| entry.name.clone()).unwrap_or_default();
+    let page_token = entries
+        .last()
+        .filter(|_| is_full)
+        .map(|entry| entry.name.clone())
+        .unwrap_or_default();
     let tables = entries
         .into_iter()
-        .map(|entry| messages::TableEntry { name: entry.name, kind: entry.kind.as_str().to_owned() })
+        .map(|entry| messages::TableEntry {
+            name: entry.name,
+            kind: entry.kind.as_str().to_owned(),
+        })
         .collect();
-    Ok(response::Kind::Tables(messages::Tables { tables, page_token }))
+    Ok(response::Kind::Tables(messages::Tables {
+        tables,
+        page_token,
+    }))
 }
 
-async fn describe_table(shared: &Shared, describe: &messages::DescribeTable) -> Result<response::Kind> {
+async fn describe_table(
+    shared: &Shared,
+    describe: &messages::DescribeTable,
+) -> Result<response::Kind> {
     let table = find_table(shared, &describe.name).await?;
     let snapshot = Some(describe.snapshot.as_str()).filter(|snapshot| !snapshot.is_empty());
-    let info = table.describe(&describe.name, snapshot).await.map_err(|error| error.with_table(&describe.name))?;
+    let info = table
+        .describe(&describe.name, snapshot)
+        .await
+        .map_err(|error| error.with_table(&describe.name))?;
     Ok(response::Kind::TableInfo(info.to_proto()?))
 }
 
@@ -382,29 +524,46 @@ async fn make_scan(shared: &Shared, request: &ScanRequest) -> Result<Arc<dyn Sca
         ScanSource::Table(name) => find_table(shared, name).await?,
         ScanSource::Sql(query) => shared.catalog.query(query).await?,
     };
-    table.plan(request).await.map_err(|error| error.with_table(name))
+    table
+        .plan(request)
+        .await
+        .map_err(|error| error.with_table(name))
 }
 
 /// The scan that a ticket is for: one that is held, or else one planned again on the same snapshot.
-async fn find_scan(shared: &Shared, request: messages::ScanRequest, ticket: Ticket) -> Result<Arc<dyn Scan>> {
+async fn find_scan(
+    shared: &Shared,
+    request: messages::ScanRequest,
+    ticket: Ticket,
+) -> Result<Arc<dyn Scan>> {
     let key = (ticket.request_digest, ticket.snapshot);
     if let Some(scan) = shared.leases.find(&key) {
         return Ok(scan);
     }
     if key.1.starts_with(PLAN_ONLY) {
-        return Err(Error::expired("the plan is no longer held by this server: plan the scan again"));
+        return Err(Error::expired(
+            "the plan is no longer held by this server: plan the scan again",
+        ));
     }
     let mut request = ScanRequest::from_proto(&request, &FilterLimits::default())?;
     request.snapshot = Some(key.1.clone());
     let scan = make_scan(shared, &request).await?;
     if scan.snapshot() != Some(key.1.as_str()) {
-        return Err(Error::expired(format!("snapshot {:?} is no longer held", key.1)));
+        return Err(Error::expired(format!(
+            "snapshot {:?} is no longer held",
+            key.1
+        )));
     }
-    shared.leases.hold(key, Arc::clone(&scan), shared.ticket_lifetime);
+    shared
+        .leases
+        .hold(key, Arc::clone(&scan), shared.ticket_lifetime);
     Ok(scan)
 }
 
-async fn plan_scan(shared: &Shared, plan: &messages::Plan) -> Result<response::Kind> {
+async fn plan_scan(
+    shared: &Shared,
+    plan: &messages::Plan,
+) -> Result<(messages::ScanPlan, Arc<dyn Scan>, Option<u64>)> {
     let wanted = plan.request.clone().unwrap_or_default();
     let request = ScanRequest::from_proto(&wanted, &FilterLimits::default())?;
     let scan = make_scan(shared, &request).await?;
@@ -412,7 +571,11 @@ async fn plan_scan(shared: &Shared, plan: &messages::Plan) -> Result<response::K
     let digest = request_digest(&wanted);
     let pinned = match scan.snapshot() {
         Some(snapshot) => snapshot.to_owned(),
-        None => format!("{PLAN_ONLY}{}-{}", shared.server_id, shared.plan_ids.fetch_add(1, Ordering::AcqRel)),
+        None => format!(
+            "{PLAN_ONLY}{}-{}",
+            shared.server_id,
+            shared.plan_ids.fetch_add(1, Ordering::AcqRel)
+        ),
     };
     let expires_at_ms = expiry_ms(SystemTime::now(), shared.ticket_lifetime);
     let partitions = scan
@@ -448,6 +611,8 @@ async fn plan_scan(shared: &Shared, plan: &messages::Plan) -> Result<response::K
         valid_for_ms: millis(shared.ticket_lifetime),
         inline: false,
     };
-    shared.leases.hold((digest, pinned), scan, shared.ticket_lifetime);
-    Ok(response::Kind::ScanPlan(answer))
+    shared
+        .leases
+        .hold((digest, pinned), Arc::clone(&scan), shared.ticket_lifetime);
+    Ok((answer, scan, request.limit))
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::protocol::messages;
+
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) connections: AtomicU64,
@@ -41,6 +43,12 @@ pub struct ServerStats {
 }
 
 impl Counters {
+    pub(super) fn count_sent(&self, sent: &messages::ReadEnd) {
+        self.batches_sent.fetch_add(sent.batches, Ordering::AcqRel);
+        self.rows_sent.fetch_add(sent.rows, Ordering::AcqRel);
+        self.bytes_sent.fetch_add(sent.bytes, Ordering::AcqRel);
+    }
+
     pub(super) fn snapshot(&self) -> ServerStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
         ServerStats {
@@ -66,7 +74,10 @@ pub(super) struct Active {
 impl Active {
     pub(super) fn new(counters: &Arc<Counters>, of: fn(&Counters) -> &AtomicU64) -> Self {
         of(counters).fetch_add(1, Ordering::AcqRel);
-        Self { counters: Arc::clone(counters), of }
+        Self {
+            counters: Arc::clone(counters),
+            of,
+        }
     }
 }
 

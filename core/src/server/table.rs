@@ -20,7 +20,12 @@ pub trait Catalog: Send + Sync + 'static {
     ///
     /// # Errors
     /// Whatever keeps the catalog from being read.
-    async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<TableEntry>>;
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<TableEntry>>;
 
     /// The table of that name, or `None` where there is none.
     ///
@@ -111,7 +116,11 @@ pub struct Units {
 
 impl Units {
     /// All units.
-    pub const ALL: Units = Units { from: 0, stripe: 0, stripes: 1 };
+    pub const ALL: Units = Units {
+        from: 0,
+        stripe: 0,
+        stripes: 1,
+    };
 
     /// Whether this unit is wanted.
     pub fn contains(&self, unit: u64) -> bool {
@@ -147,13 +156,29 @@ mod tests {
     fn stripes_share_out_every_unit_once() {
         for stripes in 1..5 {
             for from in 0..9 {
-                let mut all: Vec<u64> =
-                    (0..stripes).flat_map(|stripe| Units { from, stripe, stripes }.within(20)).collect();
+                let mut all: Vec<u64> = (0..stripes)
+                    .flat_map(|stripe| {
+                        Units {
+                            from,
+                            stripe,
+                            stripes,
+                        }
+                        .within(20)
+                    })
+                    .collect();
                 all.sort_unstable();
-                assert_eq!(all, (from..20).collect::<Vec<_>>(), "{stripes} stripes from {from}");
+                assert_eq!(
+                    all,
+                    (from..20).collect::<Vec<_>>(),
+                    "{stripes} stripes from {from}"
+                );
             }
         }
-        let units = Units { from: 4, stripe: 1, stripes: 3 };
+        let units = Units {
+            from: 4,
+            stripe: 1,
+            stripes: 3,
+        };
         assert!(units.within(20).all(|unit| units.contains(unit)));
     }
 }

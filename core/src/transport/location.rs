@@ -102,12 +102,18 @@ impl Scheme {
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, known)| known)
             .unwrap_or_default();
-        Err(Error::invalid_argument(format!("there is no URL scheme {name:?}; the nearest is {nearest:?}")))
+        Err(Error::invalid_argument(format!(
+            "there is no URL scheme {name:?}; the nearest is {nearest:?}"
+        )))
     }
 
     /// The scheme's name in a URL.
     pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(_, scheme, _)| *scheme == self).map(|(name, ..)| *name).unwrap_or_default()
+        Self::ALL
+            .iter()
+            .find(|(_, scheme, _)| *scheme == self)
+            .map(|(name, ..)| *name)
+            .unwrap_or_default()
     }
 
     /// The feature that brings this scheme, where this build is without it.
@@ -139,7 +145,11 @@ pub struct HostPort {
 impl HostPort {
     /// Whether the host is this machine by name or address, without looking it up.
     pub fn is_loopback(&self) -> bool {
-        self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        self.host == "localhost"
+            || self
+                .host
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
     }
 }
 
@@ -196,10 +206,12 @@ impl Location {
     /// `invalid_argument` that names the part that cannot be understood.
     pub fn parse(url: &str) -> Result<ParsedUrl> {
         let shown = without_secrets(url);
-        let refused = |why: String| Error::invalid_argument(format!("the URL {shown:?} cannot be understood: {why}"));
-        let (scheme, rest) = url
-            .split_once(':')
-            .ok_or_else(|| refused("it has no scheme, such as lightstream://host:7654/table".to_owned()))?;
+        let refused = |why: String| {
+            Error::invalid_argument(format!("the URL {shown:?} cannot be understood: {why}"))
+        };
+        let (scheme, rest) = url.split_once(':').ok_or_else(|| {
+            refused("it has no scheme, such as lightstream://host:7654/table".to_owned())
+        })?;
         let (scheme, form) = Scheme::parse(scheme)?;
         let decode = |text: &str| -> Result<String> {
             percent_decode_str(text)
@@ -209,7 +221,9 @@ impl Location {
         };
         let (rest, fragment) = match (form, rest.split_once('#')) {
             (Form::Hosts, Some(_)) => {
-                return Err(refused("a table follows the host after a slash, not after #".to_owned()));
+                return Err(refused(
+                    "a table follows the host after a slash, not after #".to_owned(),
+                ));
             }
             (_, Some((rest, fragment))) => (rest, Some(fragment)),
             (_, None) => (rest, None),
@@ -220,12 +234,20 @@ impl Location {
             _ => (rest, None),
         };
         let mut options = Vec::new();
-        for pair in query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty()) {
-            let (name, value) =
-                pair.split_once('=').ok_or_else(|| refused(format!("the option {pair:?} has no value")))?;
+        for pair in query
+            .into_iter()
+            .flat_map(|query| query.split('&'))
+            .filter(|pair| !pair.is_empty())
+        {
+            let (name, value) = pair
+                .split_once('=')
+                .ok_or_else(|| refused(format!("the option {pair:?} has no value")))?;
             options.push((decode(name)?, decode(value)?));
         }
-        let slashes = || rest.strip_prefix("//").ok_or_else(|| refused(format!("{}: is not followed by //", scheme.as_str())));
+        let slashes = || {
+            rest.strip_prefix("//")
+                .ok_or_else(|| refused(format!("{}: is not followed by //", scheme.as_str())))
+        };
         let (address, table) = match form {
             Form::Hosts => {
                 let rest = slashes()?;
@@ -246,7 +268,10 @@ impl Location {
             Form::Path => {
                 let path = decode(slashes()?)?;
                 if !path.starts_with('/') {
-                    return Err(refused("the path of a socket must be absolute, as in unix:///run/x.sock".to_owned()));
+                    return Err(refused(
+                        "the path of a socket must be absolute, as in unix:///run/x.sock"
+                            .to_owned(),
+                    ));
                 }
                 (Address::Path(PathBuf::from(path)), fragment)
             }
@@ -257,14 +282,30 @@ impl Location {
                 (Address::Command(decode(rest)?), fragment)
             }
         };
-        let table = table.filter(|table| !table.is_empty()).map(decode).transpose()?;
-        Ok(ParsedUrl { location: Location { scheme, address }, table, options })
+        let table = table
+            .filter(|table| !table.is_empty())
+            .map(decode)
+            .transpose()?;
+        Ok(ParsedUrl {
+            location: Location { scheme, address },
+            table,
+            options,
+        })
     }
 
     /// The URL of a table at this place.
     pub fn table_url(&self, table: &str) -> String {
-        const ENCODED: &AsciiSet =
-            &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`').add(b'/').add(b'&');
+        const ENCODED: &AsciiSet = &CONTROLS
+            .add(b' ')
+            .add(b'"')
+            .add(b'#')
+            .add(b'%')
+            .add(b'<')
+            .add(b'>')
+            .add(b'?')
+            .add(b'`')
+            .add(b'/')
+            .add(b'&');
         let table = utf8_percent_encode(table, ENCODED);
         match &self.address {
             Address::Hosts(_) => format!("{self}/{table}"),
@@ -285,7 +326,9 @@ impl Location {
 fn without_secrets(url: &str) -> String {
     let shown = url.split('?').next().unwrap_or_default();
     match (shown.find("//"), shown.find('@')) {
-        (Some(slashes), Some(at)) if slashes + 2 <= at => format!("{}…{}", &shown[..slashes + 2], &shown[at..]),
+        (Some(slashes), Some(at)) if slashes + 2 <= at => {
+            format!("{}…{}", &shown[..slashes + 2], &shown[at..])
+        }
         _ => shown.to_owned(),
     }
 }
@@ -295,11 +338,17 @@ fn parse_host(text: &str, default_port: u16) -> std::result::Result<HostPort, St
         return Err("credentials do not belong in a URL's host".to_owned());
     }
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-        let (host, port) = rest.split_once(']').ok_or_else(|| format!("{text:?} has no closing bracket"))?;
+        let (host, port) = rest
+            .split_once(']')
+            .ok_or_else(|| format!("{text:?} has no closing bracket"))?;
         if host.parse::<std::net::Ipv6Addr>().is_err() {
             return Err(format!("{host:?} is not an IPv6 address"));
         }
-        (host, port.strip_prefix(':').or(if port.is_empty() { Some("") } else { None }))
+        (
+            host,
+            port.strip_prefix(':')
+                .or(if port.is_empty() { Some("") } else { None }),
+        )
     } else {
         match text.rsplit_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -310,14 +359,21 @@ fn parse_host(text: &str, default_port: u16) -> std::result::Result<HostPort, St
         return Err("a host is missing".to_owned());
     }
     if !text.starts_with('[') && host.contains(':') {
-        return Err(format!("an IPv6 address stands in brackets, as in [{host}]"));
+        return Err(format!(
+            "an IPv6 address stands in brackets, as in [{host}]"
+        ));
     }
     let port = match port {
         Some("") => default_port,
-        Some(port) => port.parse().map_err(|_| format!("{port:?} is not a port"))?,
+        Some(port) => port
+            .parse()
+            .map_err(|_| format!("{port:?} is not a port"))?,
         None => return Err(format!("{text:?} is not a host and port")),
     };
-    Ok(HostPort { host: host.to_owned(), port })
+    Ok(HostPort {
+        host: host.to_owned(),
+        port,
+    })
 }
 
 impl fmt::Display for Location {
@@ -336,11 +392,21 @@ impl fmt::Display for Location {
             Address::Path(path) => {
                 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'#').add(b'%').add(b'?');
                 let path = path.to_string_lossy();
-                write!(f, "{}://{}", self.scheme.as_str(), utf8_percent_encode(&path, ENCODED))
+                write!(
+                    f,
+                    "{}://{}",
+                    self.scheme.as_str(),
+                    utf8_percent_encode(&path, ENCODED)
+                )
             }
             Address::Command(command) => {
                 const ENCODED: &AsciiSet = &CONTROLS.add(b'#').add(b'%');
-                write!(f, "{}:{}", self.scheme.as_str(), utf8_percent_encode(command, ENCODED))
+                write!(
+                    f,
+                    "{}:{}",
+                    self.scheme.as_str(),
+                    utf8_percent_encode(command, ENCODED)
+                )
             }
         }
     }
@@ -359,16 +425,33 @@ mod tests {
 
     #[test]
     fn every_form_of_url_is_taken_apart() {
-        let parsed = Location::parse("lightstream://h:1/a.b%2Fc%20d?retries=0&read_timeout=5s").unwrap();
+        let parsed =
+            Location::parse("lightstream://h:1/a.b%2Fc%20d?retries=0&read_timeout=5s").unwrap();
         assert_eq!(parsed.table.as_deref(), Some("a.b/c d"));
-        assert_eq!(parsed.options[1], ("read_timeout".to_owned(), "5s".to_owned()));
-        assert_eq!(hosts("lightstream://a:1,b,[::1]:3/t"), ["a:1", "b:7654", "[::1]:3"]);
+        assert_eq!(
+            parsed.options[1],
+            ("read_timeout".to_owned(), "5s".to_owned())
+        );
+        assert_eq!(
+            hosts("lightstream://a:1,b,[::1]:3/t"),
+            ["a:1", "b:7654", "[::1]:3"]
+        );
         assert_eq!(hosts("grpc://h"), ["h:8815"]);
         let parsed = Location::parse("lightstream+unix:///run/a%20b.sock?retries=1#s.t").unwrap();
-        assert_eq!(parsed.location.address, Address::Path("/run/a b.sock".into()));
-        assert_eq!((parsed.table.as_deref(), parsed.options.len()), (Some("s.t"), 1));
-        let parsed = Location::parse("lightstream+stdio:ssh host lightstream serve --stdio#t").unwrap();
-        assert_eq!(parsed.location.address, Address::Command("ssh host lightstream serve --stdio".into()));
+        assert_eq!(
+            parsed.location.address,
+            Address::Path("/run/a b.sock".into())
+        );
+        assert_eq!(
+            (parsed.table.as_deref(), parsed.options.len()),
+            (Some("s.t"), 1)
+        );
+        let parsed =
+            Location::parse("lightstream+stdio:ssh host lightstream serve --stdio#t").unwrap();
+        assert_eq!(
+            parsed.location.address,
+            Address::Command("ssh host lightstream serve --stdio".into())
+        );
         for (name, scheme, form) in Scheme::ALL {
             let url = match form {
                 Form::Hosts => format!("{name}://h:1/t"),
@@ -376,18 +459,30 @@ mod tests {
                 Form::Command => format!("{name}:cmd#t"),
             };
             let parsed = Location::parse(&url).unwrap();
-            assert_eq!((parsed.location.scheme, parsed.table.as_deref()), (*scheme, Some("t")), "{url}");
+            assert_eq!(
+                (parsed.location.scheme, parsed.table.as_deref()),
+                (*scheme, Some("t")),
+                "{url}"
+            );
         }
     }
 
     #[test]
     fn a_location_reads_back_what_it_prints() {
-        for url in ["lightstream://[::1]:3,h:4", "lightstream+unix:///a%20b", "lightstream+stdio:x --y", "flight://h:1"] {
+        for url in [
+            "lightstream://[::1]:3,h:4",
+            "lightstream+unix:///a%20b",
+            "lightstream+stdio:x --y",
+            "flight://h:1",
+        ] {
             let parsed = Location::parse(url).unwrap();
             assert_eq!(parsed.location.to_string(), url);
             let table = "a/b?c#d %x.\u{e9}";
             let again = Location::parse(&parsed.location.table_url(table)).unwrap();
-            assert_eq!((again.location, again.table.as_deref()), (parsed.location, Some(table)));
+            assert_eq!(
+                (again.location, again.table.as_deref()),
+                (parsed.location, Some(table))
+            );
         }
     }
 

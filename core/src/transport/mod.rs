@@ -34,7 +34,9 @@ pub struct ByteStream {
 
 impl fmt::Debug for ByteStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ByteStream").field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("ByteStream")
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,7 +70,11 @@ fn check_security(location: &Location, tls: Option<TlsMode>) -> Result<()> {
 /// # Errors
 /// `unimplemented` for a transport that is not in this build, `unavailable` where nobody answers,
 /// `deadline_exceeded` after `timeout`.
-pub async fn connect(location: &Location, tls: Option<TlsMode>, timeout: Duration) -> Result<ByteStream> {
+pub async fn connect(
+    location: &Location,
+    tls: Option<TlsMode>,
+    timeout: Duration,
+) -> Result<ByteStream> {
     if let Some(error) = not_in_this_build(location) {
         return Err(error);
     }
@@ -82,9 +88,11 @@ pub async fn connect(location: &Location, tls: Option<TlsMode>, timeout: Duratio
     };
     match tokio::time::timeout(timeout, attempt).await {
         Ok(stream) => stream.map_err(|error| error.with_peer(location.to_string())),
-        Err(_) => Err(Error::deadline_exceeded(format!("no connection within {timeout:?}"))
-            .with_retryable(true)
-            .with_peer(location.to_string())),
+        Err(_) => Err(
+            Error::deadline_exceeded(format!("no connection within {timeout:?}"))
+                .with_retryable(true)
+                .with_peer(location.to_string()),
+        ),
     }
 }
 
@@ -98,7 +106,10 @@ pub struct Listener {
 #[derive(Debug)]
 enum ListenerKind {
     Tcp(TcpListener),
-    Unix(UnixListener, #[allow(dead_code, reason = "removes the socket when dropped")] unix::SocketFile),
+    Unix(
+        UnixListener,
+        #[allow(dead_code, reason = "removes the socket when dropped")] unix::SocketFile,
+    ),
 }
 
 impl Listener {
@@ -114,21 +125,37 @@ impl Listener {
         match &location.address {
             Address::Hosts(hosts) => {
                 let [host] = hosts.as_slice() else {
-                    return Err(Error::invalid_argument(format!("{location} names several hosts to listen at")));
+                    return Err(Error::invalid_argument(format!(
+                        "{location} names several hosts to listen at"
+                    )));
                 };
                 let listener = tcp::bind(host).await?;
                 let bound = listener.local_addr().map_err(|error| {
                     Error::internal("a listening socket has no address").with_source(error)
                 })?;
-                let host = HostPort { host: host.host.clone(), port: bound.port() };
-                let location = Location { scheme: location.scheme, address: Address::Hosts(vec![host]) };
-                Ok(Self { kind: ListenerKind::Tcp(listener), location })
+                let host = HostPort {
+                    host: host.host.clone(),
+                    port: bound.port(),
+                };
+                let location = Location {
+                    scheme: location.scheme,
+                    address: Address::Hosts(vec![host]),
+                };
+                Ok(Self {
+                    kind: ListenerKind::Tcp(listener),
+                    location,
+                })
             }
             Address::Path(path) => {
                 let (listener, file) = unix::bind(path)?;
-                Ok(Self { kind: ListenerKind::Unix(listener, file), location: location.clone() })
+                Ok(Self {
+                    kind: ListenerKind::Unix(listener, file),
+                    location: location.clone(),
+                })
             }
-            Address::Command(_) => Err(Error::invalid_argument(format!("{location} is no place to listen at"))),
+            Address::Command(_) => Err(Error::invalid_argument(format!(
+                "{location} is no place to listen at"
+            ))),
         }
     }
 
@@ -156,7 +183,9 @@ mod tests {
 
     async fn refusal(url: &str, tls: Option<TlsMode>) -> Error {
         let location = Location::parse(url).unwrap().location;
-        connect(&location, tls, Duration::from_secs(20)).await.unwrap_err()
+        connect(&location, tls, Duration::from_secs(20))
+            .await
+            .unwrap_err()
     }
 
     #[tokio::test]
@@ -171,7 +200,11 @@ mod tests {
         ] {
             let error = refusal(url, None).await;
             assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
-            assert!(error.to_string().contains(feature) && error.to_string().contains("not in this build"), "{error}");
+            assert!(
+                error.to_string().contains(feature)
+                    && error.to_string().contains("not in this build"),
+                "{error}"
+            );
         }
         let error = refusal("lightstream://localhost", Some(TlsMode::On)).await;
         assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
@@ -179,13 +212,23 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_there_is_unavailable_and_names_the_peer() {
-        let free = Listener::bind(&Location::parse("lightstream://127.0.0.1:0").unwrap().location, None).await.unwrap();
+        let free = Listener::bind(
+            &Location::parse("lightstream://127.0.0.1:0")
+                .unwrap()
+                .location,
+            None,
+        )
+        .await
+        .unwrap();
         let url = free.location().to_string();
         drop(free);
         for url in [url.as_str(), "lightstream+unix:///nonexistent/x.sock"] {
             let error = refusal(url, None).await;
             assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
-            assert!(error.is_retryable() && error.to_string().contains(url), "{error}");
+            assert!(
+                error.is_retryable() && error.to_string().contains(url),
+                "{error}"
+            );
         }
     }
 }

@@ -30,15 +30,26 @@ pub(super) async fn connect(hosts: &[HostPort]) -> Result<ByteStream> {
             }
         }
     }
-    Err(Error::unavailable(format!("no connection: {}", failures.join("; "))))
+    Err(Error::unavailable(format!(
+        "no connection: {}",
+        failures.join("; ")
+    )))
 }
 
 pub(super) async fn bind(host: &HostPort) -> Result<TcpListener> {
-    let cannot = |error: std::io::Error| Error::unavailable(format!("cannot listen at {host}: {error}")).with_source(error);
-    let addresses = tokio::net::lookup_host((host.host.as_str(), host.port)).await.map_err(cannot)?;
+    let cannot = |error: std::io::Error| {
+        Error::unavailable(format!("cannot listen at {host}: {error}")).with_source(error)
+    };
+    let addresses = tokio::net::lookup_host((host.host.as_str(), host.port))
+        .await
+        .map_err(cannot)?;
     let mut last = None;
     for address in addresses {
-        let socket = if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() };
+        let socket = if address.is_ipv4() {
+            tokio::net::TcpSocket::new_v4()
+        } else {
+            tokio::net::TcpSocket::new_v6()
+        };
         let bound = socket.and_then(|socket| {
             socket.set_reuseaddr(true)?;
             socket.bind(address)?;
@@ -49,14 +60,15 @@ pub(super) async fn bind(host: &HostPort) -> Result<TcpListener> {
             Err(error) => last = Some(error),
         }
     }
-    Err(cannot(last.unwrap_or_else(|| std::io::Error::from(std::io::ErrorKind::AddrNotAvailable))))
+    Err(cannot(last.unwrap_or_else(|| {
+        std::io::Error::from(std::io::ErrorKind::AddrNotAvailable)
+    })))
 }
 
 pub(super) async fn accept(listener: &TcpListener) -> Result<ByteStream> {
-    let (stream, address) = listener
-        .accept()
-        .await
-        .map_err(|error| Error::unavailable("a connection could not be accepted").with_source(error))?;
+    let (stream, address) = listener.accept().await.map_err(|error| {
+        Error::unavailable("a connection could not be accepted").with_source(error)
+    })?;
     open(stream, address.to_string())
 }
 
@@ -64,8 +76,20 @@ fn open(stream: TcpStream, peer: String) -> Result<ByteStream> {
     let socket = SockRef::from(&stream);
     socket
         .set_tcp_nodelay(true)
-        .and_then(|()| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6)))
-        .map_err(|error| Error::unavailable("the connection could not be set up").with_source(error))?;
+        .and_then(|()| {
+            socket.set_tcp_keepalive(
+                &TcpKeepalive::new()
+                    .with_time(KEEPALIVE)
+                    .with_interval(KEEPALIVE / 6),
+            )
+        })
+        .map_err(|error| {
+            Error::unavailable("the connection could not be set up").with_source(error)
+        })?;
     let (read, write) = stream.into_split();
-    Ok(ByteStream { read: Box::new(read), write: Box::new(write), peer })
+    Ok(ByteStream {
+        read: Box::new(read),
+        write: Box::new(write),
+        peer,
+    })
 }

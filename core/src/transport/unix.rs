@@ -22,13 +22,15 @@ impl Drop for SocketFile {
 
 pub(super) async fn connect(path: &Path) -> Result<ByteStream> {
     let stream = UnixStream::connect(path).await.map_err(|error| {
-        Error::unavailable(format!("no connection to {}: {error}", path.display())).with_source(error)
+        Error::unavailable(format!("no connection to {}: {error}", path.display()))
+            .with_source(error)
     })?;
     Ok(open(stream, path.display().to_string()))
 }
 
 pub(super) fn bind(path: &Path) -> Result<(UnixListener, SocketFile)> {
-    let cannot = |why: String| Error::unavailable(format!("cannot listen at {}: {why}", path.display()));
+    let cannot =
+        |why: String| Error::unavailable(format!("cannot listen at {}: {why}", path.display()));
     // A socket that nobody listens at any more is left by a process that was killed.
     if let Ok(metadata) = std::fs::symlink_metadata(path) {
         if !metadata.file_type().is_socket() {
@@ -44,14 +46,17 @@ pub(super) fn bind(path: &Path) -> Result<(UnixListener, SocketFile)> {
 }
 
 pub(super) async fn accept(listener: &UnixListener) -> Result<ByteStream> {
-    let (stream, _) = listener
-        .accept()
-        .await
-        .map_err(|error| Error::unavailable("a connection could not be accepted").with_source(error))?;
+    let (stream, _) = listener.accept().await.map_err(|error| {
+        Error::unavailable("a connection could not be accepted").with_source(error)
+    })?;
     Ok(open(stream, "unix socket".to_owned()))
 }
 
 fn open(stream: UnixStream, peer: String) -> ByteStream {
     let (read, write) = stream.into_split();
-    ByteStream { read: Box::new(read), write: Box::new(write), peer }
+    ByteStream {
+        read: Box::new(read),
+        write: Box::new(write),
+        peer,
+    }
 }

@@ -2,8 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod filter_conformance;
+mod filter_properties;
+mod filter_sql;
 mod ipc_corruption;
 mod ipc_framing;
 mod ipc_golden;
+mod ipc_limits;
 mod ipc_payloads;
 mod proto;
+mod scans;

@@ -28,6 +28,8 @@ fn derive(state: &SessionState, target_partitions: Option<usize>) -> Result<Sess
         .map_err(|error| core_error("preparing a session", error))?;
     let mut config = state.config().clone();
     let options = config.options_mut();
+    // Else building the session would put an empty catalog in place of the caller's default one.
+    options.catalog.create_default_catalog_and_schema = false;
     // Sibling partitions would take files from one another.
     options.execution.enable_file_stream_work_stealing = false;
     if let Some(target_partitions) = target_partitions {

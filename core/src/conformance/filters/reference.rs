@@ -99,8 +99,8 @@ impl Row<'_> {
                         _ => {}
                     }
                 }
-                // Null is in no list, an empty one too.
-                if operand == Scalar::Null {
+                // Whether null is in a list is not known, unless the list is empty.
+                if operand == Scalar::Null && !list.values().is_empty() {
                     Scalar::Null
                 } else {
                     negate(answer, *negated)
@@ -154,7 +154,7 @@ impl Row<'_> {
             },
             Expr::Cast { operand, data_type } => cast(self.value(operand)?, data_type)?,
             Expr::Arithmetic { op, left, right } => {
-                arithmetic(*op, self.value(left)?, self.value(right)?)?
+                arithmetic(*op, self.value(left)?, self.value(right)?, self.rule)?
             }
             Expr::Unknown => return Err(Failure::Undefined),
         })
@@ -335,7 +335,12 @@ fn float_bits(data_type: &DataType) -> u32 {
     }
 }
 
-fn arithmetic(op: ArithmeticOp, left: Scalar, right: Scalar) -> Result<Scalar, Failure> {
+fn arithmetic(
+    op: ArithmeticOp,
+    left: Scalar,
+    right: Scalar,
+    rule: FloatRule,
+) -> Result<Scalar, Failure> {
     use ArithmeticOp::*;
     match (left, right) {
         (Scalar::Null, _) | (_, Scalar::Null) => Ok(Scalar::Null),
@@ -356,14 +361,20 @@ fn arithmetic(op: ArithmeticOp, left: Scalar, right: Scalar) -> Result<Scalar, F
         }
         (Scalar::Float(a, left), Scalar::Float(b, right)) => {
             let bits = left.max(right);
-            if bits == 64 {
-                return Ok(Scalar::Float(float_arithmetic(op, a, b), 64));
+            let answer = float_arithmetic(op, a, b);
+            // Within f64, one operation on narrower floats and one rounding give what those floats give.
+            let answer = match bits {
+                16 => <Float16Type as ArrowPrimitiveType>::Native::from_f64(answer).to_f64(),
+                32 => f64::from(answer as f32),
+                _ => answer,
+            };
+            // The sign of a NaN that arithmetic makes is up to the processor, and total order tells signs apart.
+            if answer.is_nan()
+                && matches!(rule, FloatRule::TotalOrder | FloatRule::TotalOrderZeroEqual)
+            {
+                return Err(Failure::Undefined);
             }
-            // Within f64, one operation on f32 and one rounding give what f32 gives.
-            Ok(Scalar::Float(
-                f64::from(float_arithmetic(op, a, b) as f32),
-                bits,
-            ))
+            Ok(Scalar::Float(answer, bits))
         }
         _ => Err(Failure::Undefined),
     }

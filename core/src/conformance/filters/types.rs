@@ -6,7 +6,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Int32Array, Int64Array, NullArray, RecordBatch, StringArray,
     StructArray, new_null_array,
 };
-use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use arrow_select::concat::concat;
 use arrow_select::take::take;
 
@@ -387,42 +387,43 @@ pub(super) fn nulls(table: &mut Table) {
     structs(table);
 }
 
+/// Fields of structs that may be null, above values that are not, and of ones that may not.
 fn structs(table: &mut Table) {
-    let inner: Fields = vec![Field::new("y", DataType::Utf8, true)].into();
-    let fields: Fields = vec![
-        Field::new("x", DataType::Int32, true),
-        Field::new("inner", DataType::Struct(inner.clone()), true),
-    ]
-    .into();
-    let words: ArrayRef = Arc::new(StringArray::from(vec![
-        Some("p"),
-        None,
-        Some("q"),
-        Some("r"),
-    ]));
-    let inner = StructArray::new(
-        inner,
-        vec![words],
-        Some(vec![true, true, false, true].into()),
-    );
-    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3), Some(1)]));
-    let whole = StructArray::new(
-        fields,
-        vec![numbers, Arc::new(inner)],
-        Some(vec![true, true, true, false].into()),
-    );
-    let one = batch(vec![Arc::new(whole)]);
-    let x = Expr::Column(vec!["a".into(), "x".into()]);
-    let y = Expr::Column(vec!["a".into(), "inner".into(), "y".into()]);
-    let number = Expr::literal(Arc::new(Int32Array::from(vec![1]))).unwrap();
-    let word = Expr::literal(Arc::new(StringArray::from(vec!["q"]))).unwrap();
-    for op in CompareOp::ALL {
-        table.add(&one, false, &Expr::compare(op, x.clone(), number.clone()));
-        table.add(&one, false, &Expr::compare(op, y.clone(), word.clone()));
-    }
-    for path in [x, y, Expr::Column(vec!["a".into(), "inner".into()])] {
-        table.add(&one, false, &Expr::IsNull(Box::new(path.clone())));
-        table.add(&one, false, &Expr::IsNotNull(Box::new(path)));
+    for nullable in [true, false] {
+        let masked = |valid: &[bool]| nullable.then(|| valid.to_vec().into());
+        let words: ArrayRef = Arc::new(StringArray::from(vec![
+            Some("p"),
+            None,
+            Some("q"),
+            Some("r"),
+        ]));
+        let words_field: Fields = vec![Field::new("y", DataType::Utf8, true)].into();
+        let inner = StructArray::new(words_field, vec![words], masked(&[true, true, false, true]));
+        let fields: Fields = vec![
+            Field::new("x", DataType::Int32, true),
+            Field::new("inner", inner.data_type().clone(), nullable),
+        ]
+        .into();
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3), Some(1)]));
+        let whole = StructArray::new(
+            fields,
+            vec![numbers, Arc::new(inner)],
+            masked(&[true, true, true, false]),
+        );
+        let schema = Schema::new(vec![Field::new("a", whole.data_type().clone(), nullable)]);
+        let one = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(whole)]).unwrap();
+        let x = Expr::Column(vec!["a".into(), "x".into()]);
+        let y = Expr::Column(vec!["a".into(), "inner".into(), "y".into()]);
+        let number = Expr::literal(Arc::new(Int32Array::from(vec![1]))).unwrap();
+        let word = Expr::literal(Arc::new(StringArray::from(vec!["q"]))).unwrap();
+        for op in CompareOp::ALL {
+            table.add(&one, false, &Expr::compare(op, x.clone(), number.clone()));
+            table.add(&one, false, &Expr::compare(op, y.clone(), word.clone()));
+        }
+        for path in [x, y, Expr::Column(vec!["a".into(), "inner".into()])] {
+            table.add(&one, false, &Expr::IsNull(Box::new(path.clone())));
+            table.add(&one, false, &Expr::IsNotNull(Box::new(path)));
+        }
     }
 }
 

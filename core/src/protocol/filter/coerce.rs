@@ -49,10 +49,15 @@ pub(super) fn meeting(left: &DataType, right: &DataType) -> Option<(Meeting, Sup
         }
         _ if is_text(left) && is_text(right) => at(Utf8View),
         (FixedSizeBinary(_), FixedSizeBinary(_)) => None,
+        // DataFusion does not compare these.
+        (FixedSizeBinary(_), LargeBinary) | (LargeBinary, FixedSizeBinary(_)) => {
+            Some((Meeting::At(BinaryView), Support::Unsupported))
+        }
         _ if is_bytes(left) && is_bytes(right) => at(BinaryView),
         (Date32, Date64) | (Date64, Date32) => at(Date64),
         (Timestamp(a, zone), Timestamp(b, other)) if zone == other => {
-            Some((Meeting::Ticks(finer(*a, *b)), Support::Inexact))
+            // DataFusion cuts a finer constant to the column's unit, which finds other rows.
+            Some((Meeting::Ticks(finer(*a, *b)), Support::Unsupported))
         }
         _ => number_meeting(left, right),
     }
@@ -80,19 +85,39 @@ fn number_meeting(left: &DataType, right: &DataType) -> Option<(Meeting, Support
     let scale = s1.max(s2);
     let whole = (i32::from(p1) - i32::from(s1)).max(i32::from(p2) - i32::from(s2));
     let precision = u8::try_from(whole + i32::from(scale)).ok()?.max(1);
+    let support = if meets_alike(left, right, precision) {
+        Support::Exact
+    } else {
+        Support::Unsupported
+    };
     let wide = matches!(left, Decimal256(_, _)) || matches!(right, Decimal256(_, _));
     match precision {
-        // Decimal256 is what an engine may fail to reach, or reach by dropping digits.
-        ..=DECIMAL128_MAX_PRECISION if !wide => at(Decimal128(precision, scale), Support::Exact),
-        ..=DECIMAL256_MAX_PRECISION => at(
-            Decimal256(precision, scale),
-            if wide {
-                Support::Exact
-            } else {
-                Support::Unsupported
-            },
-        ),
+        ..=DECIMAL128_MAX_PRECISION if !wide => at(Decimal128(precision, scale), support),
+        ..=DECIMAL256_MAX_PRECISION => at(Decimal256(precision, scale), support),
         _ => None,
+    }
+}
+
+/// Whether engines bring two types of decimals, or integers and decimals, to a type that holds both. DataFusion casts
+/// decimals of up to 64 bits to the integer's type instead, drops digits that 38 do not hold, and fails on negative
+/// scales.
+fn meets_alike(left: &DataType, right: &DataType, precision: u8) -> bool {
+    use DataType::*;
+    let either = |is: fn(&DataType) -> bool| is(left) || is(right);
+    let integer = either(DataType::is_integer);
+    let narrow = either(|data_type| matches!(data_type, Decimal32(_, _) | Decimal64(_, _)));
+    let wide = either(|data_type| matches!(data_type, Decimal256(_, _)));
+    let fits = wide || precision <= DECIMAL128_MAX_PRECISION;
+    fits && !either(has_negative_scale) && !(integer && narrow)
+}
+
+pub(super) fn has_negative_scale(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
+            *scale < 0
+        }
+        _ => false,
     }
 }
 
@@ -372,4 +397,21 @@ pub(super) fn ticks(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
             .unary::<_, Decimal128Type>(wide),
     };
     Ok(Arc::new(counts))
+}
+
+/// The same instants under another name of their zone, or none. Needs no database of zones.
+pub(super) fn with_zone(array: &ArrayRef, zone: Option<&Arc<str>>) -> ArrayRef {
+    macro_rules! with_zone {
+        ($type:ty) => {{
+            let stamps = array.as_primitive::<$type>().clone();
+            Arc::new(stamps.with_timezone_opt(zone.cloned()))
+        }};
+    }
+    match array.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => with_zone!(TimestampSecondType),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => with_zone!(TimestampMillisecondType),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => with_zone!(TimestampMicrosecondType),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => with_zone!(TimestampNanosecondType),
+        _ => Arc::clone(array),
+    }
 }

@@ -1,13 +1,14 @@
 //! Renders filters as text close to SQL, for EXPLAIN and error messages. Not for parsing back.
 
 use std::fmt;
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::DataType;
 
 use super::Filter;
-use super::coerce::value_type;
+use super::coerce::{value_type, with_zone};
 use super::tree::{EVALUATION_DEPTH, Expr, Literal};
 
 /// Most values of an IN list that are shown.
@@ -15,16 +16,14 @@ const SHOWN_VALUES: usize = 10;
 
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.conjuncts.is_empty() {
-            return f.write_str("true");
-        }
-        for (i, conjunct) in self.conjuncts.iter().enumerate() {
-            if i > 0 {
-                f.write_str(" AND ")?;
-            }
-            write(f, conjunct, Strength::And, EVALUATION_DEPTH)?;
-        }
-        Ok(())
+        write_chain(
+            f,
+            &self.conjuncts,
+            " AND ",
+            Strength::And,
+            "true",
+            EVALUATION_DEPTH,
+        )
     }
 }
 
@@ -244,6 +243,16 @@ fn write_list(f: &mut fmt::Formatter<'_>, values: &ArrayRef) -> fmt::Result {
 }
 
 fn write_value(f: &mut fmt::Formatter<'_>, values: &ArrayRef, i: usize) -> fmt::Result {
+    if let DataType::Timestamp(_, Some(_)) = values.data_type() {
+        // Named zones need a database that may not be built in: every instant is shown in UTC.
+        let utc = Some(Arc::from("+00:00"));
+        let value = with_zone(&values.slice(i, 1), utc.as_ref());
+        return write_plain(f, &value, 0);
+    }
+    write_plain(f, values, i)
+}
+
+fn write_plain(f: &mut fmt::Formatter<'_>, values: &ArrayRef, i: usize) -> fmt::Result {
     let options = FormatOptions::default()
         .with_null("NULL")
         .with_display_error(true);

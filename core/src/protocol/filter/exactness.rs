@@ -9,7 +9,8 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Schema};
 
 use super::coerce::{
-    self, arithmetic_meeting, integer_range, is_lossless, is_text, meeting, value_type,
+    self, arithmetic_meeting, has_negative_scale, integer_range, is_lossless, is_text, meeting,
+    value_type,
 };
 use super::resolve;
 use super::tree::{ArithmeticOp, Expr, FloatRule, Literal, MAX_DEPTH, ValueList};
@@ -88,8 +89,9 @@ impl Judge<'_> {
     fn judge(&self, expr: &Expr) -> Option<Typed> {
         match expr {
             Expr::Column(path) => {
-                let (_, field) = resolve::find(path, self.schema).ok()?;
-                Some(Typed::new(field.data_type().clone()))
+                let found = resolve::find(path, self.schema).ok()?;
+                // DataFusion reads what lies beneath a null struct.
+                (!found.below_nullable).then(|| Typed::new(found.field.data_type().clone()))
             }
             Expr::Literal(literal) => Some(literal_range(literal)),
             Expr::Compare { left, right, .. } => {
@@ -110,7 +112,13 @@ impl Judge<'_> {
                 .filter(Typed::is_condition)
                 .and(Typed::condition(Support::Exact)),
             Expr::IsNull(operand) | Expr::IsNotNull(operand) => {
-                self.exact(operand)?;
+                let operand = self.exact(operand)?;
+                // Their nulls lie in their values, and the table has none.
+                let indirect = matches!(
+                    value_type(&operand.data_type),
+                    DataType::RunEndEncoded(_, _) | DataType::Union(_, _)
+                );
+                (!indirect).then_some(())?;
                 Typed::condition(Support::Exact)
             }
             Expr::InList {
@@ -156,6 +164,10 @@ impl Judge<'_> {
             Expr::Cast { operand, data_type } => {
                 let operand = self.exact(operand)?;
                 is_lossless(&operand.data_type, data_type).then_some(())?;
+                agrees_on_dictionaries(&operand.data_type, data_type).then_some(())?;
+                let negative =
+                    has_negative_scale(&operand.data_type) || has_negative_scale(data_type);
+                (operand.data_type == *data_type || !negative).then_some(())?;
                 let range = operand.range.filter(|_| data_type.is_integer());
                 Some(Typed {
                     range: range.or(integer_range(data_type)),
@@ -176,11 +188,7 @@ impl Judge<'_> {
 
     fn comparison(&self, left: &DataType, right: &DataType) -> Option<Support> {
         let (_, support) = meeting(left, right)?;
-        let coded = matches!(left, DataType::Dictionary(_, _))
-            || matches!(right, DataType::Dictionary(_, _));
-        let floating = value_type(left).is_floating() || value_type(right).is_floating();
-        // DataFusion does not make zeros equal within dictionaries.
-        (!(coded && floating)).then_some(support)
+        agrees_on_dictionaries(left, right).then_some(support)
     }
 
     fn in_list(&self, operand: &DataType, list: &ValueList, negated: bool) -> Option<Support> {
@@ -198,7 +206,8 @@ impl Judge<'_> {
 
     fn text(&self, operand: &DataType, text: &DataType) -> Option<Typed> {
         let is_text = |data_type| is_text(value_type(data_type)) || *data_type == DataType::Null;
-        (is_text(operand) && is_text(text)).then_some(())?;
+        (is_text(operand) && is_text(text) && agrees_on_dictionaries(operand, text))
+            .then_some(())?;
         Typed::condition(Support::Exact)
     }
 
@@ -220,6 +229,19 @@ impl Judge<'_> {
             ..Typed::new(common)
         })
     }
+}
+
+/// Whether engines treat a dictionary as its values here. DataFusion does not make zeros equal within dictionaries, cannot
+/// encode some types, and turns nulls among the values into empty text when it casts to views.
+fn agrees_on_dictionaries(left: &DataType, right: &DataType) -> bool {
+    let coded =
+        matches!(left, DataType::Dictionary(_, _)) || matches!(right, DataType::Dictionary(_, _));
+    let (left, right) = (value_type(left), value_type(right));
+    let alike = left == right || *left == DataType::Null || *right == DataType::Null;
+    let sound = |data_type: &DataType| {
+        !data_type.is_floating() && !matches!(data_type, DataType::Boolean | DataType::Duration(_))
+    };
+    !coded || alike && sound(left) && sound(right)
 }
 
 /// A superset negated is a subset.

@@ -41,6 +41,9 @@ pub(super) fn contains(
     negated: bool,
     rule: FloatRule,
 ) -> Result<BooleanArray> {
+    if list.values().is_empty() {
+        return Ok(BooleanArray::from(vec![negated; operand.len()]));
+    }
     let operand_type = value_type(operand.data_type());
     let kept = list
         .members

@@ -12,13 +12,24 @@ use arrow_select::nullif::nullif;
 use super::tree::{EVALUATION_DEPTH, Expr};
 use crate::{Error, Result};
 
-/// The field that a path leads to, and the position of its top-level column.
-pub(super) fn find<'a>(path: &[String], schema: &'a Schema) -> Result<(usize, &'a Field)> {
+/// What a path leads to.
+pub(super) struct Found<'a> {
+    /// The position of its top-level column.
+    pub(super) index: usize,
+    /// The field at its end.
+    pub(super) field: &'a Field,
+    /// A struct on the way to the field may be null.
+    pub(super) below_nullable: bool,
+}
+
+/// The field that a path leads to.
+pub(super) fn find<'a>(path: &[String], schema: &'a Schema) -> Result<Found<'a>> {
     let Some((name, rest)) = path.split_first() else {
         return Err(Error::invalid_argument("a column has no name"));
     };
     let index = find_one(name, schema.fields())?;
     let mut field = schema.field(index);
+    let mut below_nullable = false;
     for name in rest {
         let DataType::Struct(fields) = field.data_type() else {
             return Err(Error::invalid_argument(format!(
@@ -27,9 +38,14 @@ pub(super) fn find<'a>(path: &[String], schema: &'a Schema) -> Result<(usize, &'
                 field.data_type()
             )));
         };
+        below_nullable |= field.is_nullable();
         field = &fields[find_one(name, fields)?];
     }
-    Ok((index, field))
+    Ok(Found {
+        index,
+        field,
+        below_nullable,
+    })
 }
 
 fn find_one(name: &str, fields: &Fields) -> Result<usize> {
@@ -70,8 +86,7 @@ pub(super) fn missing(name: &str, fields: &Fields) -> Error {
 /// The values of a column of a batch. A field of a null struct is null.
 pub(super) fn column(path: &[String], batch: &RecordBatch) -> Result<ArrayRef> {
     let schema = batch.schema_ref();
-    let (index, _) = find(path, schema)?;
-    let mut array = Arc::clone(batch.column(index));
+    let mut array = Arc::clone(batch.column(find(path, schema)?.index));
     for name in &path[1..] {
         let Some(parent) = array.as_struct_opt() else {
             return Err(Error::invalid_argument(format!(
@@ -107,7 +122,7 @@ pub fn required_columns<'a>(
         let mut rest = vec![expr];
         while let Some(expr) = rest.pop() {
             match expr {
-                Expr::Column(path) => columns.push(find(path, schema)?.0),
+                Expr::Column(path) => columns.push(find(path, schema)?.index),
                 Expr::Unknown => return Err(super::unknown_node()),
                 other => rest.extend(other.children()),
             }

@@ -257,6 +257,7 @@ pub enum Expr {
     /// False where the operand is null, else true.
     IsNotNull(Box<Expr>),
     /// Whether the operand is among the values: null where it is null, or where it is not found and null is among them.
+    /// Nothing, null included, is in an empty list.
     InList {
         /// What is looked up.
         operand: Box<Expr>,

@@ -5,6 +5,7 @@
 use arrow_buffer::Buffer;
 use arrow_ipc as ipc;
 
+use crate::memory::part;
 use crate::protocol::limits::DecodeLimits;
 use crate::{Error, Result};
 
@@ -153,7 +154,7 @@ impl<'a> Body<'a> {
             .spanned_bytes_left
             .checked_sub(length as u64)
             .ok_or_else(|| Error::data_loss("the buffers of an IPC record batch overlap"))?;
-        Ok(self.bytes.slice_with_length(start, length))
+        Ok(part(self.bytes, start, length))
     }
 
     /// Passes over the next buffer.
@@ -174,7 +175,8 @@ impl<'a> Body<'a> {
     pub(super) fn buffer_of(&mut self, length: Option<usize>) -> Result<Buffer> {
         let buffer = self.buffer()?;
         match length {
-            Some(length) if length <= buffer.len() => Ok(buffer.slice_with_length(0, length)),
+            Some(length) if length == buffer.len() => Ok(buffer),
+            Some(length) if length < buffer.len() => Ok(part(&buffer, 0, length)),
             _ => Err(Error::data_loss(format!(
                 "an IPC buffer has {} bytes, too few for its array",
                 buffer.len()

@@ -316,8 +316,23 @@ impl Constant {
         }
         // A finer constant keeps its unit: timestamps of different units compare.
         let unit = finest(text, *unit);
-        coerce::cast(&written(text), &DataType::Timestamp(unit, zone.clone()))
-            .map_err(|_| self.is_no(to))
+        let parse = |zone: Option<&str>| {
+            let to = DataType::Timestamp(unit, zone.map(Arc::from));
+            coerce::cast(&written(text), &to).map_err(|_| self.is_no(&to))
+        };
+        let utc = ["UTC", "Z", "Etc/UTC", "GMT", "+00:00"];
+        match zone {
+            None => parse(None),
+            Some(zone) if zone_of(text) || utc.contains(&&**zone) => {
+                Ok(coerce::with_zone(&parse(Some("+00:00"))?, Some(zone)))
+            }
+            // Read as local time there, if the zone is an offset or Arrow knows its name.
+            Some(zone) => parse(Some(zone)).map_err(|_| {
+                Error::invalid_argument(format!(
+                    "{self} does not say its offset from UTC, and it is compared with {to}"
+                ))
+            }),
+        }
     }
 
     fn is_no(&self, data_type: &DataType) -> Error {

@@ -63,7 +63,7 @@ pub fn parse(where_clause: &str, schema: &Schema, rule: FloatRule) -> Result<Fil
     let tokens = Tokenizer::new(&dialect, where_clause)
         .tokenize_with_location()
         .map_err(|error| Error::invalid_argument(format!("the condition is not SQL: {error}")))?;
-    let operators = tokens.iter().filter(|token| nests(&token.token)).count();
+    let operators = nesting_tokens(tokens.iter().map(|token| &token.token));
     if operators > OPERATORS {
         return Err(Error::resource_exhausted(format!(
             "a condition has {operators} operators, more than {OPERATORS}: use IN for long lists"
@@ -85,22 +85,28 @@ pub fn parse(where_clause: &str, schema: &Schema, rule: FloatRule) -> Result<Fil
     Ok(Filter::new(rule, expr))
 }
 
-/// Whether a token can add a level to the syntax tree.
-fn nests(token: &Token) -> bool {
-    match token {
-        Token::Comma
-        | Token::Whitespace(_)
-        | Token::Number(..)
-        | Token::SingleQuotedString(_)
-        | Token::EOF => false,
-        Token::Word(word) => matches!(
-            word.value.to_ascii_uppercase().as_str(),
-            "AND" | "OR" | "NOT" | "IS" | "IN" | "LIKE" | "ILIKE" | "BETWEEN"
-        ),
-        // Negative numbers in lists; what else may follow a minus is counted itself, or bounded by the parser.
-        Token::Minus | Token::LParen | Token::RParen | Token::Period => false,
-        _ => true,
+/// How many tokens can each add a level to the syntax tree.
+fn nesting_tokens<'a>(tokens: impl Iterator<Item = &'a Token>) -> usize {
+    let mut count = 0;
+    // A minus at the start of a value is a sign, as in long lists of negative numbers.
+    let mut starts_value = true;
+    for token in tokens {
+        count += usize::from(match token {
+            Token::Whitespace(_) => continue,
+            Token::Minus => !starts_value,
+            Token::Comma | Token::LParen | Token::RParen => false,
+            Token::Number(..) | Token::SingleQuotedString(_) | Token::EOF => false,
+            Token::Word(word) => {
+                let words = ["AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "BETWEEN"];
+                words
+                    .iter()
+                    .any(|operator| word.value.eq_ignore_ascii_case(operator))
+            }
+            _ => true,
+        });
+        starts_value = matches!(token, Token::Comma | Token::LParen);
     }
+    count
 }
 
 /// Something of a type, or a constant that takes the type of what it meets.
@@ -155,10 +161,10 @@ impl Reader<'_> {
             } => self.chain(left, right, false, levels),
             ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right, levels),
             ast::Expr::IsDistinctFrom(left, right) => {
-                self.compare(CompareOp::IsDistinctFrom, left, right, levels)
+                self.distinct(CompareOp::IsDistinctFrom, left, right, levels)
             }
             ast::Expr::IsNotDistinctFrom(left, right) => {
-                self.compare(CompareOp::IsNotDistinctFrom, left, right, levels)
+                self.distinct(CompareOp::IsNotDistinctFrom, left, right, levels)
             }
             ast::Expr::IsNull(operand) => {
                 self.checked(Expr::IsNull(Box::new(self.typed(operand, levels)?)))
@@ -357,6 +363,47 @@ impl Reader<'_> {
         self.checked(Expr::compare(op, left, right))
     }
 
+    /// The parser takes everything behind IS DISTINCT FROM for its right side, conditions that follow included.
+    fn distinct(
+        &self,
+        op: CompareOp,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        levels: usize,
+    ) -> Result<Term> {
+        let is_value = match right {
+            ast::Expr::BinaryOp { op, .. } => matches!(
+                op,
+                BinaryOperator::Plus
+                    | BinaryOperator::Minus
+                    | BinaryOperator::Multiply
+                    | BinaryOperator::Divide
+                    | BinaryOperator::Modulo
+            ),
+            right => matches!(
+                right,
+                ast::Expr::Identifier(_)
+                    | ast::Expr::CompoundIdentifier(_)
+                    | ast::Expr::Value(_)
+                    | ast::Expr::TypedString(_)
+                    | ast::Expr::Nested(_)
+                    | ast::Expr::Cast { .. }
+                    | ast::Expr::Function(_)
+                    | ast::Expr::UnaryOp {
+                        op: UnaryOperator::Minus | UnaryOperator::Plus,
+                        ..
+                    }
+            ),
+        };
+        if !is_value {
+            return Err(Error::invalid_argument(format!(
+                "a comparison by {} stands in parentheses where a condition follows",
+                op.as_str()
+            )));
+        }
+        self.compare(op, left, right, levels)
+    }
+
     fn is_truth(
         &self,
         operand: &ast::Expr,
@@ -387,45 +434,49 @@ impl Reader<'_> {
         let value_type = super::coerce::value_type(&operand_type);
         let mut values: Vec<ArrayRef> = Vec::with_capacity(list.len());
         let mut others = Vec::new();
+        let equal = |other| Expr::compare(CompareOp::Eq, operand.clone(), other);
+        // A number that the operand's type does not hold is equal to none of its values: one such stands for all.
+        let mut absent = None;
         for item in list {
             match self.term(item, levels)? {
-                // A number that the operand's type does not hold is equal to none of its values.
-                Term::Constant(constant) => values.extend(constant.fit(value_type)?),
+                Term::Constant(constant) => match constant.fit(value_type)? {
+                    Some(value) if value.data_type() == value_type => values.push(value),
+                    Some(value) => others.push(equal(Expr::literal(value)?)),
+                    None => absent = Some(constant),
+                },
                 Term::Typed(Expr::Literal(literal), DataType::Null) if literal.is_null() => {
                     values.push(arrow_array::new_null_array(value_type, 1));
                 }
                 Term::Typed(Expr::Literal(literal), item) if item == *value_type => {
                     values.push(Arc::clone(literal.array()));
                 }
-                Term::Typed(expr, _) => {
-                    others.push(Expr::compare(CompareOp::Eq, operand.clone(), expr))
-                }
+                Term::Typed(expr, _) => others.push(equal(expr)),
             }
         }
-        let values = match values.as_slice() {
-            [] => arrow_array::new_empty_array(value_type),
-            values => concat(
-                &values
-                    .iter()
-                    .map(|value| value.as_ref())
-                    .collect::<Vec<_>>(),
-            )
-            .map_err(super::arrow_error)?,
-        };
-        let listed = !values.is_empty() || others.is_empty();
-        let plain = listed.then(|| Expr::in_list(operand, values, negated && others.is_empty()));
-        if others.is_empty() {
-            return plain.map_or_else(
-                || Err(Error::internal("an IN list vanished")),
-                |expr| self.checked(expr),
-            );
+        if let Some(absent) = absent.filter(|_| values.is_empty() && others.is_empty()) {
+            others.push(equal(Expr::literal(absent.meet(value_type)?)?));
         }
-        let any = Expr::Or(plain.into_iter().chain(others).collect());
-        self.checked(if negated {
-            Expr::Not(Box::new(any))
-        } else {
-            any
-        })
+        let listed = match values.as_slice() {
+            [] => None,
+            values => {
+                let values: Vec<_> = values.iter().map(|value| value.as_ref()).collect();
+                Some(concat(&values).map_err(super::arrow_error)?)
+            }
+        };
+        match listed {
+            Some(values) if others.is_empty() => {
+                self.checked(Expr::in_list(operand, values, negated))
+            }
+            listed => {
+                let listed = listed.map(|values| Expr::in_list(operand, values, false));
+                let any = Expr::Or(listed.into_iter().chain(others).collect());
+                self.checked(if negated {
+                    Expr::Not(Box::new(any))
+                } else {
+                    any
+                })
+            }
+        }
     }
 
     fn between(
