@@ -1,0 +1,8 @@
+//! The `lightstream` command as a user runs it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod harness;
+mod looking;
+mod reading;
+mod serving;
+mod signals;
