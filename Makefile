@@ -1,7 +1,7 @@
 # The commands of this repository. `make` alone prints them. All obey CARGO_TARGET_DIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system lint fmt
+.PHONY: help demo test test-system bench lint fmt
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ test: ## All tests that need nothing but this repository, with cargo-nextest whe
 
 test-system: ## Tests over Arrow's own files ($ARROW_TESTING_DATA) and a minute of fuzzing (needs nightly, cargo-fuzz)
 	scripts/test-system.sh
+
+bench: ## Measure Lightstream against Arrow Flight and raw TCP (minutes; a quiet machine)
+	cargo run --release --locked -p lightstream-benchmarks --bin transport --
 
 lint: ## Check formatting, clippy, and that the core depends on no query engine
 	cargo fmt --all --check

@@ -1,0 +1,42 @@
+//! `transport`: tables sent from one process to another by Lightstream, Arrow Flight and raw TCP, measured side by side.
+//!
+//! It measures transports alone; query engines are not its business.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod args;
+mod hosts;
+mod matrix;
+mod measure;
+mod process;
+mod receiver;
+mod report;
+mod sender;
+mod shapes;
+mod systems;
+mod verify;
+
+use clap::Parser;
+
+use args::{Args, Role};
+
+/// What can go wrong ends the whole run: numbers next to an error would mean nothing.
+type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
+
+fn main() -> std::process::ExitCode {
+    let args = Args::parse();
+    let done = match &args.role {
+        Some(Role::Sender { spec }) => sender::run(spec),
+        Some(Role::Receiver { spec }) => receiver::run(spec),
+        None => match &args.listen {
+            Some(url) => hosts::listen(url),
+            None => matrix::run(&args),
+        },
+    };
+    match done {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("transport: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

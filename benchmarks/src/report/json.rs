@@ -1,0 +1,101 @@
+//! `transport.json`: a list of records, first those of the cells, then those of small scans.
+
+use serde_json::Value;
+
+use super::Report;
+use crate::Result;
+
+pub fn records(report: &Report) -> Result<String> {
+    let mut list = Vec::new();
+    for record in &report.records {
+        list.push(serde_json::to_value(record)?);
+    }
+    for record in &report.one_row {
+        list.push(serde_json::to_value(record)?);
+    }
+    // One line for each, so that runs can be compared by eye.
+    let lines: Vec<String> = list.iter().map(Value::to_string).collect();
+    Ok(format!("[\n{}\n]\n", lines.join(",\n")))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Args;
+    use crate::measure::{Percentiles, Spread};
+    use crate::report::{Measured, OneRow, Record};
+
+    /// Three systems in one cell, and a small scan.
+    pub fn report() -> Report {
+        let args = Args::parse_from(["transport"]);
+        let record = |system: &str, rate: f64, ordered, retain| Record {
+            system: system.to_owned(),
+            shape: "numeric".to_owned(),
+            streams: 2,
+            ordered,
+            retain,
+            variant: None,
+            measured: Measured {
+                gib_s: Spread::of(&[rate]),
+                cpu_s_per_gib: 1.0 / rate,
+                batch_ms: Percentiles::of(vec![1000]),
+                peak_rss_bytes: 1 << 20,
+                sender_peak_rss_bytes: 1 << 21,
+            },
+        };
+        let mut report = Report::new(&args).unwrap();
+        report.records = vec![
+            record("raw-tcp", 4.0, false, false),
+            record("lightstream", 3.0, true, false),
+            record("flight", 0.5, false, false),
+            record("flight-8mib", 1.0, false, false),
+            record("raw-tcp-fresh", 2.0, false, true),
+        ];
+        report.one_row = vec![OneRow {
+            system: "flight".to_owned(),
+            shape: "one-row".to_owned(),
+            streams: 1,
+            ordered: false,
+            seconds: Spread::of(&[1e-4]),
+            p99_seconds: 2e-4,
+            scans_per_s: 1e4,
+            cpu_s_per_scan: 1e-4,
+            peak_rss_bytes: 1,
+        }];
+        report
+    }
+
+    #[test]
+    fn records_have_the_agreed_fields() {
+        let list: Vec<Value> = serde_json::from_str(&records(&report()).unwrap()).unwrap();
+        assert_eq!(list.len(), 6);
+        for record in &list[..5] {
+            for field in ["system", "shape", "streams", "ordered"] {
+                assert!(!record[field].is_null(), "{field} of {record}");
+            }
+            for field in [
+                "/gib_s/median",
+                "/gib_s/min",
+                "/gib_s/max",
+                "/cpu_s_per_gib",
+            ] {
+                assert!(
+                    record.pointer(field).unwrap().is_f64(),
+                    "{field} of {record}"
+                );
+            }
+            for field in ["/batch_ms/p50", "/batch_ms/p95", "/batch_ms/p99"] {
+                assert!(
+                    record.pointer(field).unwrap().is_f64(),
+                    "{field} of {record}"
+                );
+            }
+            assert!(record["peak_rss_bytes"].is_u64());
+        }
+        assert_eq!(list[0].get("retain"), None);
+        assert_eq!(list[4]["retain"], true);
+        assert!(list[5].pointer("/seconds/median").unwrap().is_f64());
+    }
+}

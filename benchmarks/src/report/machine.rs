@@ -1,0 +1,118 @@
+//! Where and when a run was made.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::args::Args;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    pub date: String,
+    pub cpu: String,
+    pub cores: usize,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    pub transparent_huge_pages: String,
+    /// Whether sender and receiver shared one host.
+    pub hosts: usize,
+    pub rounds: usize,
+    pub table_bytes: u64,
+    pub kept_table_bytes: u64,
+    /// Unoptimised builds are slow.
+    pub optimised: bool,
+}
+
+impl Machine {
+    pub fn here(args: &Args) -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let field = |text: &str, name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.split_once(':'))
+                .map(|(_, value)| value.trim().to_owned())
+                .unwrap_or_default()
+        };
+        let memory = field(&read("/proc/meminfo"), "MemTotal");
+        let kib: u64 = memory.trim_end_matches(" kB").parse().unwrap_or_default();
+        let pages = read("/sys/kernel/mm/transparent_hugepage/enabled");
+        let chosen = pages
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'));
+        Self {
+            date: date(),
+            cpu: field(&read("/proc/cpuinfo"), "model name"),
+            cores: std::thread::available_parallelism().map_or(0, Into::into),
+            memory_bytes: kib * 1024,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            transparent_huge_pages: chosen
+                .map(|(chosen, _)| chosen.to_owned())
+                .unwrap_or_default(),
+            hosts: if args.connect.is_some() { 2 } else { 1 },
+            rounds: args.rounds(),
+            table_bytes: args.bytes(),
+            kept_table_bytes: args.retain_bytes(),
+            optimised: !cfg!(debug_assertions),
+        }
+    }
+
+    pub fn summary(&self) -> String {
+        let warning = if self.optimised {
+            ""
+        } else {
+            "\nThis build is not optimised: the numbers mean nothing."
+        };
+        format!(
+            "{}: {}, {} cores, {} GiB, Linux {}, huge pages {}; {} round(s) after one to warm up, tables of {} MiB, \
+             {} MiB where all is kept{warning}",
+            self.date,
+            self.cpu,
+            self.cores,
+            self.memory_bytes >> 30,
+            self.kernel,
+            self.transparent_huge_pages,
+            self.rounds,
+            self.table_bytes >> 20,
+            self.kept_table_bytes >> 20,
+        )
+    }
+}
+
+/// Now, in UTC.
+fn date() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = now.unwrap_or_default().as_secs();
+    let (year, month, day) = civil(seconds / 86_400);
+    let of_day = seconds % 86_400;
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02} UTC",
+        of_day / 3600,
+        of_day / 60 % 60
+    )
+}
+
+/// The date of a day counted from 1970-01-01.
+fn civil(days: u64) -> (u64, u64, u64) {
+    // Years are counted from March of the year 0, so that leap days come last.
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_dated() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(11_017), (2000, 3, 1));
+        assert_eq!(civil(20_453), (2025, 12, 31));
+    }
+}

@@ -1,0 +1,138 @@
+//! What was measured, and on what machine; as a table, as JSON and as plots.
+
+mod json;
+mod machine;
+mod svg;
+pub mod table;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use self::machine::Machine;
+use crate::Result;
+use crate::args::Args;
+use crate::measure::{Percentiles, Spread};
+
+/// One system in one cell.
+#[derive(Debug, Clone, Serialize)]
+pub struct Record {
+    pub system: String,
+    pub shape: String,
+    pub streams: usize,
+    /// The rows came as one stream in the table's order, whatever the number of connections.
+    pub ordered: bool,
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// The receiver kept all batches.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub retain: bool,
+    /// Which way of several that counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Measured {
+    pub gib_s: Spread,
+    /// Of sender and receiver together.
+    pub cpu_s_per_gib: f64,
+    pub batch_ms: Percentiles,
+    /// Of the receiver.
+    pub peak_rss_bytes: u64,
+    /// With the table that it holds.
+    pub sender_peak_rss_bytes: u64,
+}
+
+/// Scans of a table of one row.
+#[derive(Debug, Clone, Serialize)]
+pub struct OneRow {
+    pub system: String,
+    pub shape: String,
+    pub streams: usize,
+    pub ordered: bool,
+    /// Of the median scan of each round, one scan after the other.
+    pub seconds: Spread,
+    pub p99_seconds: f64,
+    /// With several tasks that scan at once.
+    pub scans_per_s: f64,
+    /// Of sender and receiver together.
+    pub cpu_s_per_scan: f64,
+    pub peak_rss_bytes: u64,
+}
+
+pub struct Report {
+    pub machine: Machine,
+    pub records: Vec<Record>,
+    pub one_row: Vec<OneRow>,
+}
+
+impl Report {
+    pub fn new(args: &Args) -> Result<Self> {
+        Ok(Self {
+            machine: Machine::here(args),
+            records: Vec::new(),
+            one_row: Vec::new(),
+        })
+    }
+
+    /// Writes `transport.json`, `machine.json` and a plot for each shape.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let cannot = |error| format!("cannot write to {}: {error}", folder.display());
+        std::fs::create_dir_all(folder).map_err(cannot)?;
+        let mut files = vec![
+            ("transport.json".to_owned(), json::records(self)?),
+            (
+                "machine.json".to_owned(),
+                serde_json::to_string_pretty(&self.machine)? + "\n",
+            ),
+        ];
+        for shape in self.shapes() {
+            files.push((format!("transport-{shape}.svg"), svg::plot(self, shape)));
+        }
+        for (name, text) in files {
+            std::fs::write(folder.join(name), text).map_err(cannot)?;
+        }
+        Ok(())
+    }
+
+    /// The shapes in the order they were measured in.
+    pub fn shapes(&self) -> Vec<&str> {
+        let mut shapes: Vec<&str> = self.records.iter().map(|record| &*record.shape).collect();
+        shapes.dedup();
+        shapes
+    }
+
+    /// What was measured of a shape where batches are dropped.
+    pub fn dropping<'a>(&'a self, shape: &'a str) -> impl Iterator<Item = &'a Record> {
+        self.records
+            .iter()
+            .filter(move |record| record.shape == shape && !record.retain)
+    }
+
+    /// The faster of the Flights, and raw TCP, in the cell of a record.
+    pub fn rivals(&self, of: &Record) -> (Option<&Record>, Option<&Record>) {
+        let cell = self.records.iter().filter(|record| {
+            record.shape == of.shape && record.streams == of.streams && record.retain == of.retain
+        });
+        let fastest = |prefix: &str| {
+            cell.clone()
+                .filter(|record| record.system.starts_with(prefix))
+                .max_by(|a, b| a.measured.gib_s.median.total_cmp(&b.measured.gib_s.median))
+        };
+        (fastest("flight"), fastest("raw-tcp"))
+    }
+}
+
+impl Record {
+    pub fn rate(&self) -> f64 {
+        self.measured.gib_s.median
+    }
+
+    /// The system, and whether ordered.
+    pub fn label(&self) -> String {
+        let ordered = if self.ordered { " ordered" } else { "" };
+        let retain = if self.retain { " (all kept)" } else { "" };
+        format!("{}{ordered}{retain}", self.system)
+    }
+}
