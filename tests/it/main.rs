@@ -1,4 +1,5 @@
 //! Tests that cross crates, linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod faults;
 mod filter_conformance;
