@@ -3,3 +3,4 @@
 
 mod faults;
 mod filter_conformance;
+mod golden;
