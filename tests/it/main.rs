@@ -4,3 +4,4 @@
 mod faults;
 mod filter_conformance;
 mod golden;
+mod tickets;

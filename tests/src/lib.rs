@@ -3,6 +3,7 @@
 //! Not for production code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // For tests, where a panic is a finding.
 
+pub mod fixture;
 pub mod isolated;
 pub mod panics;
 pub mod process;
