@@ -4,4 +4,6 @@
 mod faults;
 mod filter_conformance;
 mod golden;
+mod pushdown;
 mod tickets;
+mod tpch;
