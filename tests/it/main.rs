@@ -1,4 +1,9 @@
 //! Tests that cross crates, linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod faults;
 mod filter_conformance;
+mod golden;
+mod pushdown;
+mod tickets;
+mod tpch;

@@ -4,5 +4,6 @@
 
 pub mod batches;
 pub mod filters;
+pub mod golden;
 mod values;
 pub mod wire;

@@ -1,0 +1,6 @@
+//! Connections that break, stall, dawdle or lie: every scan gives all rows once, or says why not.
+
+mod corruption;
+mod cuts;
+mod leaks;
+mod silence;
