@@ -50,7 +50,7 @@ fn scans_under_way_finish_while_a_server_drains() {
         mapped.to_str().unwrap(),
     ]);
     finishes_while_the_server_drains(served);
-    // This one is cut into several partitions, which are read one after the other.
+    // This one is served by the core itself.
     finishes_while_the_server_drains(Served::start(&[
         &table_arg("flights", &mapped),
         "--drain",
