@@ -327,7 +327,11 @@ fn with_nans(op: CompareOp, answer: Value, left: &Value, right: &Value) -> Resul
     let outcome = matches!(op, CompareOp::NotEq | CompareOp::IsDistinctFrom);
     let mut answer = answer;
     for nans in [nan(left)?, nan(right)?].into_iter().flatten() {
-        let length = answer.array().len().max(nans.array().len());
+        // A constant has one value however many rows there are, and there may be none.
+        let length = match (&answer, &nans) {
+            (Value::Each(rows), _) | (Value::Same(_), Value::Each(rows)) => rows.len(),
+            (Value::Same(_), Value::Same(_)) => 1,
+        };
         let whole = |value: &Value| match value {
             Value::Same(array) if array.len() != length => repeat(array.as_boolean(), length),
             other => other.array().as_boolean().clone(),
