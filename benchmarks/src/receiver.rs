@@ -22,7 +22,8 @@ pub fn run(spec: &str) -> Result<()> {
     for command in commands() {
         match command? {
             Command::Run => {
-                let (back, run) = runtime.block_on(tokio::spawn(receive(receiver)))?;
+                let (back, run) =
+                    runtime.block_on(async { tokio::spawn(receive(receiver)).await })?;
                 receiver = back;
                 say(run)?;
             }

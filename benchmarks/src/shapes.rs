@@ -11,7 +11,7 @@ use arrow_array::{
     RecordBatch, StringArray,
 };
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::DataType;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,6 @@ pub struct Facts {
 }
 
 pub struct Table {
-    pub schema: SchemaRef,
     pub batches: Vec<RecordBatch>,
     pub facts: Facts,
 }
@@ -178,13 +177,8 @@ impl Shape {
             batches.push(numbered(body, first as i32, count as usize)?);
             first += count;
         }
-        let schema = batches.first().ok_or("a table of no batches")?.schema();
         let facts = self.facts(&batches)?;
-        Ok(Table {
-            schema,
-            batches,
-            facts,
-        })
+        Ok(Table { batches, facts })
     }
 
     fn facts(self, batches: &[RecordBatch]) -> Result<Facts> {
@@ -414,8 +408,9 @@ mod tests {
             assert!(rows.iter().max().unwrap() - rows.iter().min().unwrap() <= 1);
             let all: Vec<_> = shares.concat();
             assert_eq!(
-                arrow_select::concat::concat_batches(&table.schema, &all).unwrap(),
-                arrow_select::concat::concat_batches(&table.schema, &table.batches).unwrap()
+                arrow_select::concat::concat_batches(&table.batches[0].schema(), &all).unwrap(),
+                arrow_select::concat::concat_batches(&table.batches[0].schema(), &table.batches)
+                    .unwrap()
             );
         }
     }

@@ -136,7 +136,7 @@ mod tests {
         let [a, b, c] = [a, b, c].map(Clone::clone);
         let part = b.slice(0, b.num_rows() - 1);
         check(&[&[a.clone(), b.clone(), c.clone()]]).unwrap();
-        check(&[&[b.clone(), c.clone()], &[], &[a.clone()]]).unwrap();
+        check(&[&[b.clone(), c.clone()], &[], std::slice::from_ref(&a)]).unwrap();
         for wrong in [
             [a.clone(), c.clone(), b.clone()].as_slice(),
             &[a.clone(), b.clone()],
@@ -146,7 +146,7 @@ mod tests {
         ] {
             assert!(check(&[wrong]).is_err());
         }
-        assert!(check(&[&[a.clone(), b.clone(), c.clone()], &[c.clone()]]).is_err());
+        assert!(check(&[&[a.clone(), b.clone(), c.clone()], std::slice::from_ref(&c)]).is_err());
         let mut columns = b.columns().to_vec();
         columns[1] = a.column(1).clone();
         let changed = RecordBatch::try_new(b.schema(), columns).unwrap();

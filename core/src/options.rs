@@ -235,7 +235,7 @@ pub fn size(value: &str) -> Parsed<u64> {
     };
     let bytes = (number * unit_bytes).round();
     // Up to 2^53 every whole number is exact.
-    if bytes >= 1.0 && bytes <= 9_007_199_254_740_992.0 {
+    if (1.0..=9_007_199_254_740_992.0).contains(&bytes) {
         Ok(bytes as u64)
     } else {
         Err(EXPECTED)

@@ -1,4 +1,4 @@
-//! The rows of some partitions, one after the other, as DataFusion polls them.
+//! The rows of partitions of the server, one after the other, as DataFusion polls them.
 //!
 //! Does no I/O of its own and needs no runtime: the client's readers bring theirs.
 
@@ -16,17 +16,20 @@ use datafusion::physical_plan::metrics::{
 };
 use futures::{Stream, StreamExt};
 use lightstream_core::client::PartitionReader;
-use lightstream_core::protocol::plan::Partition;
+use lightstream_core::protocol::plan::ScanPlan;
 use lightstream_core::{Client, Error};
 
 use crate::convert::{error, schema};
+use crate::sharing::Turn;
 
 /// Reads partitions in order. Dropping it ends the read that is under way.
 pub(crate) struct ScanStream {
     client: Client,
     table: String,
     schema: SchemaRef,
-    pending: std::vec::IntoIter<Partition>,
+    plan: Arc<ScanPlan>,
+    /// Which partitions are still to be read; `None` once no more rows are wanted.
+    turn: Option<Turn>,
     reader: Option<PartitionReader>,
     /// Rows that may still be handed on; `None` for all.
     remaining: Option<usize>,
@@ -38,7 +41,8 @@ impl ScanStream {
         client: Client,
         table: String,
         schema: SchemaRef,
-        partitions: Vec<Partition>,
+        plan: Arc<ScanPlan>,
+        turn: Turn,
         fetch: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
         partition: usize,
@@ -47,7 +51,8 @@ impl ScanStream {
             client,
             table,
             schema,
-            pending: partitions.into_iter(),
+            plan,
+            turn: Some(turn),
             reader: None,
             remaining: fetch,
             metrics: ScanMetrics::new(metrics, partition),
@@ -62,10 +67,10 @@ impl ScanStream {
             }
             let reader = match &mut self.reader {
                 Some(reader) => reader,
-                None => match self.pending.next() {
-                    Some(partition) => {
+                None => match self.next_partition() {
+                    Some(reader) => {
                         self.metrics.started.get_or_insert_with(Instant::now);
-                        self.reader.insert(self.client.read(&partition))
+                        self.reader.insert(reader)
                     }
                     None => return Poll::Ready(None),
                 },
@@ -86,6 +91,12 @@ impl ScanStream {
                 }
             }
         }
+    }
+
+    fn next_partition(&self) -> Option<PartitionReader> {
+        let next = self.turn.as_ref()?.next()?;
+        let partition = self.plan.partitions.get(next)?;
+        Some(self.client.read(partition))
     }
 
     /// The batch as it is handed on: as planned, and no longer than what is still wanted.
@@ -120,7 +131,7 @@ impl ScanStream {
 
     fn end(&mut self) {
         self.end_partition();
-        self.pending = Vec::new().into_iter();
+        self.turn = None;
     }
 }
 

@@ -46,7 +46,7 @@ pub enum Command {
 #[command(after_help = "\
 Examples:
   lightstream serve --table flights=flights.parquet
-  lightstream serve --table 'sales=/data/sales/year=*/*.parquet' --table codes=codes.csv
+  lightstream serve --table 'sales=/data/sales/*.parquet' --table codes=codes.csv
   lightstream serve --dir /data --listen lightstream://127.0.0.1:7654 --listen lightstream+unix:///run/data.sock
   lightstream serve --dir /data --check")]
 pub struct ServeArgs {

@@ -15,6 +15,7 @@ use crate::exit::{Failure, Outcome};
 use crate::list;
 use crate::output::{Destination, Kind, Progress, Written, json_array};
 use crate::terminal::print;
+use tokio::task::block_in_place;
 
 pub async fn head(args: HeadArgs) -> Outcome {
     let (client, name) = list::table(&args.url)?;
@@ -78,7 +79,8 @@ pub async fn cat(args: CatArgs) -> Outcome {
     .await
 }
 
-/// Writes all rows. Nothing is opened before the first rows have come.
+/// Writes all rows. Nothing is opened before the first rows have come. A write to a pipe may block for as long as its
+/// reader pleases, while signals must still be received: hence `block_in_place`.
 async fn write(
     mut reader: ScanReader,
     kind: Kind,
@@ -101,13 +103,13 @@ async fn write(
         Err(error) => return checked(Err(error)).map(drop),
     };
     while let Some(batch) = next {
-        if !checked(sink.write(&batch))? {
+        if !checked(block_in_place(|| sink.write(&batch)))? {
             return Ok(());
         }
         progress.add(&batch);
         next = reader.try_next().await?;
     }
-    if !checked(sink.finish())? {
+    if !checked(block_in_place(|| sink.finish()))? {
         return Ok(());
     }
     destination.commit()

@@ -23,7 +23,7 @@ use self::signals::Signals;
 /// Threads of a command that reads from one server.
 const CLIENT_THREADS: usize = 2;
 
-/// How long an interrupted command may take to remove what it has begun.
+/// How long an interrupted command may take to end by itself.
 const CLEAN_UP: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -88,6 +88,7 @@ async fn until_signal(command: impl Future<Output = Outcome> + Send + 'static) -
         signal = signals.next() => {
             task.abort();
             let _ = tokio::time::timeout(CLEAN_UP, &mut task).await;
+            output::remove_partial();
             Err(Failure::interrupted(signal))
         }
     }

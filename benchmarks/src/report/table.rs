@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Record, Report};
+use crate::measure::Spread;
 use crate::shapes::Shape;
 
 const MIB: u64 = 1 << 20;
@@ -145,10 +146,11 @@ fn summary(report: &Report, text: &mut String) -> std::fmt::Result {
 /// The least ratio is the worst; ratios where less is better come negative.
 fn line(text: &mut String, what: &str, mut ratios: Vec<(f64, &Record)>) -> std::fmt::Result {
     ratios.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let (Some((worst, at)), Some((middle, _))) = (ratios.first(), ratios.get(ratios.len() / 2))
-    else {
+    let Some((worst, at)) = ratios.first() else {
         return Ok(());
     };
+    let all: Vec<f64> = ratios.iter().map(|(ratio, _)| *ratio).collect();
+    let middle = Spread::of(&all).median;
     writeln!(
         text,
         "{what}: worst {:.2} ({}, {} streams), median {:.2}",

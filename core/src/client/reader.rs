@@ -121,7 +121,7 @@ enum Rows {
     /// They came with the plan.
     AtHand(std::vec::IntoIter<RecordBatch>),
     One(Box<StripeReader>),
-    Several(Merge),
+    Several(Box<Merge>),
 }
 
 impl Rows {
@@ -137,7 +137,10 @@ impl Rows {
             1 => Rows::One(Box::new(StripeReader::new(
                 client, partition, metrics, 0, 1,
             ))),
-            streams => Rows::Several(Merge::new(&client, &partition, &metrics, streams)),
+            streams => {
+                let merge = Merge::new(&client, &partition, &metrics, streams);
+                Rows::Several(Box::new(merge))
+            }
         }
     }
 

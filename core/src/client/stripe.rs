@@ -266,10 +266,10 @@ impl StripeReader {
                 batch = batch.slice(from, batch.num_rows() - from);
             }
         }
-        if let Some(left) = self.left {
-            if batch.num_rows() as u64 > left {
-                batch = batch.slice(0, left as usize);
-            }
+        if let Some(left) = self.left
+            && batch.num_rows() as u64 > left
+        {
+            batch = batch.slice(0, left as usize);
         }
         let rows = batch.num_rows() as u64;
         self.left = self.left.map(|left| left - rows);

@@ -8,8 +8,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch};
 use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
 use arrow_integration_test::{ArrowJson, schema_from_json};
 use arrow_schema::SchemaRef;
 
@@ -38,12 +38,16 @@ impl Golden {
     /// What the table is.
     pub fn expected(&self) -> (SchemaRef, Vec<RecordBatch>) {
         let file = fs::File::open(&self.json).unwrap();
-        let mut json: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
+        let mut json: serde_json::Value =
+            serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
         if json["schema"]["metadata"].is_null() {
             json["schema"].as_object_mut().unwrap().remove("metadata");
         }
         let schema = schema_from_json(&json["schema"]).unwrap();
-        let batches = serde_json::from_value::<ArrowJson>(json).unwrap().get_record_batches().unwrap();
+        let batches = serde_json::from_value::<ArrowJson>(json)
+            .unwrap()
+            .get_record_batches()
+            .unwrap();
         (Arc::new(schema), batches)
     }
 
@@ -56,7 +60,11 @@ impl Golden {
     pub fn assert_same(&self, batch: &RecordBatch, expected: &RecordBatch) {
         let name = &self.name;
         if !self.renames_entries() {
-            assert_eq!(batch.schema().fields(), expected.schema().fields(), "{name}");
+            assert_eq!(
+                batch.schema().fields(),
+                expected.schema().fields(),
+                "{name}"
+            );
             assert_eq!(batch.columns(), expected.columns(), "{name}");
             return;
         }
@@ -65,7 +73,11 @@ impl Golden {
         for (map, expected) in columns.map(|(map, json)| (map.as_map(), json.as_map())) {
             assert_eq!(map.offsets(), expected.offsets(), "{name}");
             assert_eq!(map.nulls(), expected.nulls(), "{name}");
-            assert_eq!((map.keys(), map.values()), (expected.keys(), expected.values()), "{name}");
+            assert_eq!(
+                (map.keys(), map.values()),
+                (expected.keys(), expected.values()),
+                "{name}"
+            );
         }
     }
 }
@@ -75,8 +87,14 @@ pub fn all(data: &Path) -> Vec<Golden> {
     let mut all = Vec::new();
     for version in files_in(&data.join("arrow-ipc-stream/integration")) {
         for json in files_in(&version) {
-            let Some(stem) = json.to_str().and_then(|json| json.strip_suffix(".json.gz")) else { continue };
-            let name = Path::new(stem).strip_prefix(version.parent().unwrap()).unwrap().display().to_string();
+            let Some(stem) = json.to_str().and_then(|json| json.strip_suffix(".json.gz")) else {
+                continue;
+            };
+            let name = Path::new(stem)
+                .strip_prefix(version.parent().unwrap())
+                .unwrap()
+                .display()
+                .to_string();
             all.push(Golden {
                 name,
                 stream: format!("{stem}.stream").into(),
@@ -92,7 +110,9 @@ pub fn all(data: &Path) -> Vec<Golden> {
 /// Streams and files that made other readers crash.
 pub fn crashers(data: &Path) -> Vec<PathBuf> {
     let folders = ["arrow-ipc-stream", "arrow-ipc-file"];
-    let all = folders.iter().flat_map(|folder| files_in(&data.join(folder)));
+    let all = folders
+        .iter()
+        .flat_map(|folder| files_in(&data.join(folder)));
     all.filter(|path| path.is_file()).collect()
 }
 

@@ -830,7 +830,7 @@ pub struct ErrorDetails {
 pub enum FloatRule {
     /// -NaN \< -inf \< … \< -0.0 \< 0.0 \< … \< inf \< NaN; NaN equals itself.
     TotalOrder = 0,
-    /// Total order, but -0.0 = 0.0 under equality.
+    /// Total order, but -0.0 and 0.0 are the same value, except in IN lists, which look at bits.
     TotalOrderZeroEqual = 1,
     /// Every NaN is equal to every other and greater than all else; -0.0 = 0.0.
     NanLargest = 2,

@@ -116,14 +116,14 @@ impl ScanPlan {
                 request.filter.conjuncts.len()
             )));
         }
-        if let Some(projection) = &request.projection {
-            if schema.fields().len() != projection.len() {
-                return Err(Error::data_loss(format!(
-                    "the plan gives {} columns where {} were asked for",
-                    schema.fields().len(),
-                    projection.len()
-                )));
-            }
+        if let Some(projection) = &request.projection
+            && schema.fields().len() != projection.len()
+        {
+            return Err(Error::data_loss(format!(
+                "the plan gives {} columns where {} were asked for",
+                schema.fields().len(),
+                projection.len()
+            )));
         }
         let filters = plan
             .filters

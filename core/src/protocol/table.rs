@@ -119,7 +119,7 @@ impl TableInfo {
     }
 
     pub(crate) fn from_proto(info: &messages::TableInfo, limits: &DecodeLimits) -> Result<Self> {
-        let capabilities = info.capabilities.clone().unwrap_or_default();
+        let capabilities = info.capabilities.unwrap_or_default();
         Ok(Self {
             name: info.name.clone(),
             kind: TableKind::from_wire(&info.kind),

@@ -7,15 +7,13 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
 use futures::StreamExt;
 
+use super::share::share_out;
 use super::table::{Scan, ScanPartition, UnitEvent, UnitStream, Units};
 use crate::error::{Error, Result};
 use crate::protocol::filter::{Expr, Filter, Support, support};
 use crate::protocol::request::ScanRequest;
 use crate::protocol::statistics::{Precision, Statistics};
 use crate::protocol::table::{Capabilities, SortColumn, TableInfo, TableKind};
-
-/// Partitions of a scan where the request leaves their number to the server.
-const DEFAULT_PARTITIONS: usize = 8;
 
 /// A unit holds about this many bytes: large enough to be sent well, small enough to be shared out and sent again.
 const UNIT_BYTES: u64 = 4 << 20;
@@ -183,11 +181,8 @@ impl<S: BatchSource> BatchScan<S> {
         if !applied.is_empty() {
             statistics = statistics.to_inexact();
         }
-        let most = request
-            .max_partitions
-            .map_or(DEFAULT_PARTITIONS, |partitions| partitions as usize)
-            .max(1);
-        let ranges = share(&table.units, most);
+        let bytes: Vec<u64> = table.units.iter().map(|unit| unit.bytes).collect();
+        let ranges = share_out(&bytes, request.max_partitions);
         let partitions = ranges
             .iter()
             .map(|range| {
@@ -241,32 +236,6 @@ pub(crate) fn project_schema(schema: &Schema, columns: &[usize]) -> Result<Schem
             schema.fields().len()
         ))
     })
-}
-
-/// Shares units out into runs of about equal bytes, at most `most` of them and at least one.
-fn share(units: &[Unit], most: usize) -> Vec<Range<usize>> {
-    let count = most.min(units.len()).max(1);
-    let total: u64 = units.iter().map(|unit| unit.bytes + 1).sum();
-    let mut ranges = Vec::with_capacity(count);
-    let (mut start, mut passed) = (0, 0_u64);
-    for index in 0..count {
-        let goal = (u128::from(total) * (index as u128 + 1) / count as u128) as u64;
-        // Each later run must still find a unit of its own.
-        let last = units.len() - (count - 1 - index).min(units.len());
-        let mut end = start;
-        while end < last
-            && (end == start || passed + units.get(end).map_or(0, |unit| unit.bytes / 2) < goal)
-        {
-            passed += units.get(end).map_or(0, |unit| unit.bytes + 1);
-            end += 1;
-        }
-        if index + 1 == count {
-            end = units.len();
-        }
-        ranges.push(start..end);
-        start = end;
-    }
-    ranges
 }
 
 impl<S: BatchSource> Reader<S> {
@@ -361,43 +330,5 @@ impl<S: BatchSource> Scan for BatchScan<S> {
             })
         });
         Ok(futures::stream::iter(events).boxed())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn unit(bytes: u64) -> Unit {
-        Unit {
-            stretches: Vec::new(),
-            rows: 1,
-            bytes,
-        }
-    }
-
-    #[test]
-    fn runs_are_disjoint_cover_all_and_are_never_empty() {
-        for count in 0..40_u64 {
-            for most in 1..12 {
-                for sizes in [
-                    |i| i * i,
-                    |i| 40 - i,
-                    |_| 0_u64,
-                    |i| if i == 3 { 1_000_000 } else { 1 },
-                ] {
-                    let units: Vec<Unit> = (0..count).map(|i| unit(sizes(i))).collect();
-                    let ranges = share(&units, most);
-                    assert!(ranges.len() == most.min(units.len()).max(1));
-                    assert_eq!(ranges.first().map(|range| range.start), Some(0));
-                    assert_eq!(ranges.last().map(|range| range.end), Some(units.len()));
-                    assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
-                    assert!(
-                        units.is_empty() || ranges.iter().all(|range| !range.is_empty()),
-                        "{ranges:?}"
-                    );
-                }
-            }
-        }
     }
 }

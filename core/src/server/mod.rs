@@ -9,6 +9,7 @@ mod leases;
 mod mapped_ipc;
 mod memory_table;
 mod session;
+mod share;
 mod stats;
 mod table;
 
@@ -34,6 +35,7 @@ use crate::transport::{ByteStream, Listener, Location};
 pub(crate) use batches::project_schema;
 pub use mapped_ipc::MappedIpcTable;
 pub use memory_table::MemoryTable;
+pub use share::share_out;
 pub use stats::ServerStats;
 pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream, Units};
 

@@ -18,7 +18,7 @@ use datafusion::execution::SessionState;
 use datafusion::object_store::ObjectMeta;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use lightstream_core::protocol::statistics::{Precision, Statistics};
-use lightstream_core::server::ScanPartition;
+use lightstream_core::server::{ScanPartition, share_out};
 use lightstream_core::{Error, Result};
 use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
@@ -26,9 +26,6 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use super::errors::{core_error, panic_error};
 use super::snapshot::{self, Snapshot};
 use super::statistics;
-
-/// Partitions of a scan that does not say how many it wants.
-const DEFAULT_PARTITIONS: u32 = 8;
 
 /// Files whose layout is remembered before all are forgotten.
 const REMEMBERED_FILES: usize = 100_000;
@@ -296,32 +293,10 @@ fn has_old_bounds(metadata: &ParquetMetaData, column: &str) -> bool {
         })
 }
 
-/// Cuts units into at most so many runs of about the same bytes, each of at least one unit. Without units one empty run.
+/// The runs of units that make up the partitions.
 pub(super) fn runs(units: &[Unit], max_partitions: Option<u32>) -> Vec<Range<usize>> {
-    let count = (max_partitions.unwrap_or(DEFAULT_PARTITIONS).max(1) as usize)
-        .min(units.len())
-        .max(1);
-    // A unit costs something, however few bytes it has.
-    let weight = |unit: &Unit| u128::from(unit.bytes) + 1;
-    let total: u128 = units.iter().map(weight).sum();
-    let mut runs = Vec::with_capacity(count);
-    let (mut start, mut end, mut before) = (0, 0, 0);
-    for run in 1..=count {
-        let target = total * run as u128 / count as u128;
-        let most = units.len() - (count - run);
-        while end < most {
-            let next = weight(&units[end]);
-            // A unit belongs to the run in which its middle lies.
-            if end > start && before + next / 2 >= target && run < count {
-                break;
-            }
-            before += next;
-            end += 1;
-        }
-        runs.push(start..end);
-        start = end;
-    }
-    runs
+    let bytes: Vec<u64> = units.iter().map(|unit| unit.bytes).collect();
+    share_out(&bytes, max_partitions)
 }
 
 /// What is known of a run of units.

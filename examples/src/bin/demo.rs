@@ -58,7 +58,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
             println!("pushed: {scan}");
         }
         let share = 100.0 * crossed as f64 / whole as f64;
-        println!("crossed: {} ({share:.1} % of the whole table flights)\n", bytes(crossed));
+        println!(
+            "crossed: {} ({share:.1} % of the whole table flights)\n",
+            bytes(crossed)
+        );
     }
     Ok(())
 }
@@ -73,7 +76,8 @@ async fn serve(folder: &Path) -> Result<Server, Box<dyn Error>> {
     for table in TABLES {
         let path = folder.join(format!("{table}.parquet"));
         let path = path.to_str().ok_or("the path of the data is not UTF-8")?;
-        ctx.register_parquet(table, path, ParquetReadOptions::default()).await?;
+        ctx.register_parquet(table, path, ParquetReadOptions::default())
+            .await?;
     }
     let server = Server::builder().catalog(DataFusionCatalog::new(ctx));
     Ok(server.listen("lightstream://127.0.0.1:0").await?)
@@ -91,7 +95,11 @@ async fn whole_bytes(server: &Server, table: &str) -> Result<u64, Box<dyn Error>
 /// The lines of a plan that are read from the server.
 fn remote_scans(plan: &std::sync::Arc<dyn ExecutionPlan>) -> Vec<String> {
     let text = displayable(plan.as_ref()).indent(false).to_string();
-    text.lines().map(str::trim).filter(|line| line.starts_with("LightstreamExec")).map(str::to_owned).collect()
+    text.lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("LightstreamExec"))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn bytes(count: u64) -> String {

@@ -5,8 +5,8 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -14,6 +14,21 @@ use super::Out;
 use crate::exit::{Failure, Outcome};
 
 const BUFFER_BYTES: usize = 256 << 10;
+
+/// The unfinished file of this process, where there is one.
+static PARTIAL: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Removes an unfinished file whose thread may be too busy to drop it before the process ends.
+pub fn remove_partial() {
+    if let Some(path) = PARTIAL
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()
+    {
+        // It may have been removed, or been given its name, in the meantime.
+        let _ = std::fs::remove_file(path);
+    }
+}
 
 /// An open place for output. Dropped without [`Destination::commit`] it leaves nothing behind.
 pub struct Destination {
@@ -118,6 +133,7 @@ fn open_file(path: &Path) -> std::io::Result<(File, Replacement)> {
         .tempfile_in(folder)
         // The error of the library names the temporary file, which means nothing to the user.
         .map_err(|error| std::io::Error::from(error.kind()))?;
+    *PARTIAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(temporary.path().to_owned());
     Ok((temporary.as_file().try_clone()?, Some((temporary, target))))
 }
 

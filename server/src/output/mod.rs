@@ -21,7 +21,7 @@ use arrow_schema::{Schema, SchemaRef};
 use crate::args::Format;
 use crate::exit::{Failure, Outcome};
 
-pub use self::destination::Destination;
+pub use self::destination::{Destination, remove_partial};
 pub use self::progress::Progress;
 pub use self::text::json_array;
 

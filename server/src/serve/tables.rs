@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use datafusion::execution::config::SessionConfig;
 use datafusion::execution::context::SessionContext;
 use lightstream_core::protocol::ipc::encode_schema;
 use lightstream_core::protocol::statistics::Precision;
@@ -44,7 +45,7 @@ pub struct Tables {
 impl Tables {
     /// Opens the tables named, and those that lie in a folder.
     pub async fn open(named: &[TableArg], folder: Option<&Path>) -> Outcome<Self> {
-        let context = SessionContext::new();
+        let context = session();
         let rest = DataFusionCatalog::new(context.clone());
         let mut tables = Self {
             described: Vec::new(),
@@ -103,6 +104,18 @@ impl Tables {
             });
         builder.catalog(self.rest)
     }
+}
+
+/// A session that serves files with the types they have.
+fn session() -> SessionContext {
+    let mut config = SessionConfig::new();
+    // By default text and binary of Parquet files would come as views.
+    config
+        .options_mut()
+        .execution
+        .parquet
+        .schema_force_view_types = false;
+    SessionContext::new_with_config(config)
 }
 
 /// Opens an Arrow IPC file; anything else becomes a table of the session.

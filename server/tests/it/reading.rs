@@ -207,7 +207,8 @@ fn dictionaries_that_change_are_joined_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let batch = |words: &[Option<&str>]| {
         let column: DictionaryArray<Int8Type> = words.iter().copied().collect();
-        RecordBatch::try_from_iter([("d", Arc::new(column) as ArrayRef)]).unwrap()
+        RecordBatch::try_from_iter_with_nullable([("d", Arc::new(column) as ArrayRef, true)])
+            .unwrap()
     };
     let batches = [
         batch(&[Some("a"), Some("b")]),

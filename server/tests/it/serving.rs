@@ -37,11 +37,14 @@ fn files_folders_globs_and_streams_are_tables() {
         std::fs::create_dir_all(at("hive").join(month)).unwrap();
         write(&at("hive").join(month).join("part.csv"), b"a\n1\n");
     }
+    create_dir(at("parts")).unwrap();
+    write(&at("parts/1.csv"), b"a\n1\n");
+    write(&at("parts/2.csv"), b"a\n2\n");
     create_dir(at("empty")).unwrap();
     let named = [
         table_arg("five", &at("five")),
         table_arg("six", &at("six.data")),
-        table_arg("some", &at("hive/*/*.csv")),
+        table_arg("some", &at("parts/*.csv")),
     ];
     let served = Served::start(&[
         "--dir",
@@ -52,7 +55,7 @@ fn files_folders_globs_and_streams_are_tables() {
     ]);
     assert_eq!(
         ok(&["ls", served.url()]).text(),
-        "five\nfour\nhive\none\nsix\nsome\nthree\ntwo\n"
+        "five\nfour\nhive\none\nparts\nsix\nsome\nthree\ntwo\n"
     );
     for (table, rows) in [
         ("one", 2),
@@ -62,6 +65,7 @@ fn files_folders_globs_and_streams_are_tables() {
         ("five", 3),
         ("six", 3),
         ("hive", 2),
+        ("parts", 2),
         ("some", 2),
     ] {
         let json = ok(&["head", &served.table(table), "--json"]).json();

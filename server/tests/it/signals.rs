@@ -17,10 +17,7 @@ fn slow_reader(served: &Served) -> (Child, std::process::ChildStdout) {
     (child, out)
 }
 
-#[test]
-fn scans_under_way_finish_while_a_server_drains() {
-    let data = examples();
-    let mut served = Served::start(&["--dir", data.to_str().unwrap(), "--drain", "10m"]);
+fn finishes_while_the_server_drains(mut served: Served) {
     let (mut reader, mut out) = slow_reader(&served);
     signal(&served.child, "TERM");
     assert_eq!(wait(&mut served.child, A_WHILE), None);
@@ -38,6 +35,27 @@ fn scans_under_way_finish_while_a_server_drains() {
     let newlines = rest.iter().filter(|&&byte| byte == b'\n').count();
     assert!((336_760..=336_776).contains(&newlines), "{newlines}");
     assert_eq!(wait(&mut served.child, DEADLINE), Some(0));
+}
+
+#[test]
+fn scans_under_way_finish_while_a_server_drains() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = examples();
+    let served = Served::start(&["--dir", data.to_str().unwrap(), "--drain", "10m"]);
+    let mapped = folder.path().join("flights.arrow");
+    ok(&[
+        "cat",
+        &served.table("flights"),
+        "-o",
+        mapped.to_str().unwrap(),
+    ]);
+    finishes_while_the_server_drains(served);
+    // This one is served by the core itself.
+    finishes_while_the_server_drains(Served::start(&[
+        &table_arg("flights", &mapped),
+        "--drain",
+        "10m",
+    ]));
 }
 
 #[test]
