@@ -1,5 +1,6 @@
 //! Random conditions over random rows: a remote table answers, row by row, what DataFusion answers over its own memory.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,8 +21,11 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// Tables, unless `DIFFERENTIAL_TABLES` says otherwise, as before a release. Which ones is given by
 /// `DIFFERENTIAL_SEED`, so that a run can be repeated.
-const TABLES: u64 = 40;
+const TABLES: u64 = 34;
 const PREDICATES_EACH: usize = 6;
+
+/// An assertion in DataFusion 55.2 that fails for conditions on casts of columns whose bounds are known.
+const ENGINE_FAULT: &str = "Selectivity is out of limit";
 
 fn variable(name: &str, usual: u64) -> u64 {
     std::env::var(name)
@@ -49,6 +53,8 @@ fn mem_table(batches: &[RecordBatch]) -> Arc<MemTable> {
 /// Sessions over one table `rows`: local, and of servers that hold it in their own ways.
 struct Sessions {
     local: SessionContext,
+    /// The same rows in local Parquet files, of which DataFusion knows statistics.
+    files: SessionContext,
     remote: Vec<(&'static str, SessionContext, Server)>,
 }
 
@@ -69,6 +75,8 @@ async fn sessions(batches: &[RecordBatch], folder: &Path) -> Sessions {
     let served = session();
     register_path(&served, "rows", folder).await.unwrap();
     let parquet = Server::builder().catalog(DataFusionCatalog::new(served));
+    let files = session();
+    register_path(&files, "rows", folder).await.unwrap();
     let mut remote = Vec::new();
     for (what, server) in [
         ("memory", memory),
@@ -82,7 +90,11 @@ async fn sessions(batches: &[RecordBatch], folder: &Path) -> Sessions {
             .unwrap();
         remote.push((what, context, server));
     }
-    Sessions { local, remote }
+    Sessions {
+        local,
+        files,
+        remote,
+    }
 }
 
 async fn answer(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, String> {
@@ -96,6 +108,8 @@ struct Tally {
     compared: usize,
     kept: usize,
     refused: usize,
+    engine: usize,
+    reasons: BTreeSet<String>,
     wrong: Vec<String>,
 }
 
@@ -111,7 +125,18 @@ impl Sessions {
                         tally.wrong.push(format!("{what}: {sql}: {difference}"));
                     }
                 }
-                (Err(_), Err(_)) => tally.refused += 1,
+                (Err(error), Err(_)) => {
+                    tally.refused += 1;
+                    tally.reasons.insert(format!("{sql}: {error}"));
+                }
+                (Ok(_), Err(error)) if error.contains(ENGINE_FAULT) => {
+                    // Statistics lead DataFusion there, whose own files have them too.
+                    let files = answer(&self.files, sql).await;
+                    match files {
+                        Err(error) if error.contains(ENGINE_FAULT) => tally.engine += 1,
+                        _ => tally.wrong.push(format!("{what}: {sql}: {error}")),
+                    }
+                }
                 (Ok(_), Err(error)) => tally.wrong.push(format!("{what}: {sql}: {error}")),
                 (Err(error), Ok(_)) => tally
                     .wrong
@@ -159,6 +184,7 @@ async fn random_conditions_keep_the_rows_that_datafusion_keeps() {
             "SELECT * FROM rows ORDER BY id",
             "SELECT count(*) FROM rows",
             "SELECT min(id), max(i), count(f) FROM rows",
+            "SELECT min(f), max(f), min(e), max(e), min(s), max(v), min(d), max(t), min(n), max(j) FROM rows",
         ] {
             sessions.compare(sql, &mut tally).await;
         }
@@ -167,13 +193,20 @@ async fn random_conditions_keep_the_rows_that_datafusion_keeps() {
         }
     }
     println!(
-        "{} conditions: {} answers compared, {} refused on both sides, {} conditions kept rows, {} wrong",
+        "{} conditions: {} answers compared, {} refused on both sides, {} failed in DataFusion over its own files too, \
+         {} conditions kept rows, {} wrong",
         tally.conditions,
         tally.compared,
         tally.refused,
+        tally.engine,
         tally.kept,
         tally.wrong.len()
     );
+    tally
+        .reasons
+        .iter()
+        .take(5)
+        .for_each(|reason| println!("refused: {reason:.300}"));
     tally
         .wrong
         .iter()
@@ -184,5 +217,9 @@ async fn random_conditions_keep_the_rows_that_datafusion_keeps() {
         "{} answers differ; DIFFERENTIAL_SEED={seed}",
         tally.wrong.len()
     );
-    assert!(tally.refused * 5 < tally.compared && tally.kept > 50);
+    assert!(
+        tally.refused * 20 < tally.compared
+            && tally.engine * 50 < tally.compared
+            && tally.kept > 50
+    );
 }

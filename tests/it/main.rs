@@ -1,6 +1,7 @@
 //! Tests that cross crates, linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod differential;
 mod faults;
 mod filter_conformance;
 mod golden;

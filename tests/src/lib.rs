@@ -7,6 +7,7 @@ pub mod answers;
 pub mod fixture;
 pub mod isolated;
 pub mod panics;
+pub mod predicates;
 pub mod process;
 pub mod proxy;
 pub mod raw;

@@ -4,6 +4,7 @@
 
 pub mod batches;
 pub mod filters;
+#[cfg(feature = "golden")]
 pub mod golden;
 mod values;
 pub mod wire;

@@ -230,12 +230,13 @@ impl Translator<'_> {
             .filter(|(_, data_type)| self.is_shared(data_type))
     }
 
-    /// Whether values of the type compare the same in DataFusion as the filter wants it.
+    /// Whether values of the type compare the same in DataFusion as the filter wants it. Those of floats do not, by
+    /// whatever rule: DataFusion prunes by bounds that leave out NaN, and so would lose rows.
     fn is_shared(&self, data_type: &DataType) -> bool {
         match data_type {
             DataType::Null => false,
-            DataType::Dictionary(_, values) => !values.is_floating() && self.is_shared(values),
-            other => !other.is_floating() || self.rule == FloatRule::TotalOrderZeroEqual,
+            DataType::Dictionary(_, values) => self.is_shared(values),
+            other => !other.is_floating(),
         }
     }
 
