@@ -6,7 +6,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
@@ -300,11 +299,9 @@ impl ExecutionPlan for LightstreamExec {
                 self.groups().len()
             );
         }
-        let schema: SchemaRef = Arc::clone(&self.plan.schema);
         let stream = ScanStream::new(
             self.client.clone(),
             self.requested.table.clone(),
-            schema,
             Arc::clone(&self.plan),
             self.sharing.begin(partition),
             self.fetch,

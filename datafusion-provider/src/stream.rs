@@ -40,7 +40,6 @@ impl ScanStream {
     pub(crate) fn new(
         client: Client,
         table: String,
-        schema: SchemaRef,
         plan: Arc<ScanPlan>,
         turn: Turn,
         fetch: Option<usize>,
@@ -50,7 +49,7 @@ impl ScanStream {
         Self {
             client,
             table,
-            schema,
+            schema: Arc::clone(&plan.schema),
             plan,
             turn: Some(turn),
             reader: None,

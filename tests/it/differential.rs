@@ -68,7 +68,7 @@ async fn sessions(batches: &[RecordBatch], folder: &Path) -> Sessions {
     for (number, batch) in batches.iter().enumerate() {
         write_parquet(
             &folder.join(format!("{number}.parquet")),
-            &[batch.clone()],
+            std::slice::from_ref(batch),
             1 + batch.num_rows() / 3,
         );
     }

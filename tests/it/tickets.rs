@@ -152,7 +152,7 @@ fn parquet(folder: &Path) -> (Fixture, Vec<RecordBatch>, Vec<RecordBatch>) {
     for (file, batch) in of_many.iter().enumerate() {
         write_parquet(
             &many.join(format!("{file:02}.parquet")),
-            &[batch.clone()],
+            std::slice::from_ref(batch),
             40,
         );
     }
@@ -160,7 +160,11 @@ fn parquet(folder: &Path) -> (Fixture, Vec<RecordBatch>, Vec<RecordBatch>) {
         .map(|file| small_rows(file * 2000..file * 2000 + 1990))
         .collect();
     for (file, batch) in of_few.iter().enumerate() {
-        write_parquet(&few.join(format!("{file}.parquet")), &[batch.clone()], 130);
+        write_parquet(
+            &few.join(format!("{file}.parquet")),
+            std::slice::from_ref(batch),
+            130,
+        );
     }
     let parquet = vec![("many".to_owned(), many), ("few".to_owned(), few)];
     (

@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         let share = 100.0 * crossed as f64 / whole as f64;
         println!(
-            "crossed: {} ({share:.1} % of the whole table flights)\n",
+            "crossed: {} ({share:.2} % of the whole table flights)\n",
             bytes(crossed)
         );
     }

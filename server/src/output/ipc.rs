@@ -47,10 +47,11 @@ impl FileSink {
 
 impl Sink for FileSink {
     fn write(&mut self, batch: &RecordBatch) -> Written {
-        Ok(match &mut self.dictionaries {
+        match &mut self.dictionaries {
             Some(dictionaries) => self.writer.write(&dictionaries.apply(batch)?)?,
             None => self.writer.write(batch)?,
-        })
+        }
+        Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Written {
