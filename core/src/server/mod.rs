@@ -307,16 +307,11 @@ async fn accept_all(
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve(stream: ByteStream, shared: Arc<Shared>, mut draining: watch::Receiver<bool>) {
+async fn serve(stream: ByteStream, shared: Arc<Shared>, draining: watch::Receiver<bool>) {
     use std::sync::atomic::Ordering;
     shared.counters.connections.fetch_add(1, Ordering::AcqRel);
     let _active = Active::new(&shared.counters, |counters| &counters.active_connections);
     let reader = FrameReader::new(stream.read, shared.limits.clone(), shared.pool.clone());
-    let session = Session::new(Arc::clone(&shared), reader, FrameWriter::new(stream.write));
-    session
-        .run(async move {
-            // A sender that is gone means that the server ends.
-            let _ = draining.wait_for(|&draining| draining).await;
-        })
-        .await;
+    let writer = FrameWriter::new(stream.write);
+    Session::new(shared, reader, writer, draining).run().await;
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use futures::{FutureExt, StreamExt};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::inline;
 use super::stats::Active;
@@ -27,6 +28,9 @@ use crate::protocol::{VERSION, error_to_proto};
 
 /// After so long without anything to send, the client is told that work goes on.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// While the server drains, a connection is kept for so long after a partition was read somewhere.
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// The end of a unit that yields no rows is told after at most so long.
 const UNIT_END_DELAY: Duration = Duration::from_millis(10);
@@ -62,64 +66,81 @@ pub(super) struct Session {
     shared: Arc<Shared>,
     reader: FrameReader,
     writer: FrameWriter,
+    draining: watch::Receiver<bool>,
     /// When the request under way must be answered.
     deadline: Option<Instant>,
 }
 
 impl Session {
-    pub(super) fn new(shared: Arc<Shared>, reader: FrameReader, writer: FrameWriter) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        reader: FrameReader,
+        writer: FrameWriter,
+        draining: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             shared,
             reader,
             writer,
+            draining,
             deadline: None,
         }
     }
 
-    /// Answers requests until the client goes, or until `draining` is done and no request is under way.
-    pub(super) async fn run(mut self, draining: impl Future<Output = ()>) {
-        let mut draining = pin!(draining);
+    /// Answers requests until the client goes. While the server drains, it goes on until nothing is read any more: a
+    /// scan is more than one request.
+    pub(super) async fn run(mut self) {
         loop {
-            let frame = tokio::select! {
-                biased;
-                frame = self.reader.next() => frame,
-                () = &mut draining => return,
+            let Some(frame) = self.next_frame().await else {
+                return;
             };
-            let answered = match frame {
+            let (answered, is_framed) = match frame {
                 Ok(None) => return,
-                Ok(Some(Frame::Request(request))) => self.answer(request).await,
-                Ok(Some(_)) => Err(Stop::Failed(Error::invalid_argument(
-                    "a client sends requests only",
-                ))),
+                Ok(Some(Frame::Request(request))) => (self.answer(request).await, true),
+                Ok(Some(_)) => {
+                    let error = Error::invalid_argument("a client sends requests only");
+                    (Err(Stop::Failed(error)), false)
+                }
                 Err(error) if error.code() == ErrorCode::Unavailable => return,
-                Err(error) => Err(Stop::Failed(error)),
+                // After a frame that cannot be understood nothing that follows can be either.
+                Err(error) => (Err(Stop::Failed(error)), false),
             };
-            // After a frame that cannot be understood nothing that follows can be either.
-            let is_framed =
-                answered.is_ok() || !matches!(answered, Err(Stop::Failed(ref e)) if is_framing(e));
-            match answered {
-                Ok(()) => {}
+            let sent = match answered {
+                Ok(()) => Ok(()),
                 Err(Stop::Gone) => return,
                 Err(Stop::Cancelled) => {
-                    let cancelled = response::Kind::Cancelled(messages::Cancelled {});
-                    if self.send(cancelled).await.is_err() {
-                        return;
-                    }
+                    self.send(response::Kind::Cancelled(messages::Cancelled {}))
+                        .await
                 }
                 Err(Stop::Failed(error)) => {
                     self.shared.counters.errors.fetch_add(1, Ordering::AcqRel);
                     tracing::debug!(%error, "a request failed");
-                    if self
-                        .send(response::Kind::Error(error_to_proto(&error)))
+                    self.send(response::Kind::Error(error_to_proto(&error)))
                         .await
-                        .is_err()
-                    {
-                        return;
+                }
+            };
+            if sent.is_err() || !is_framed {
+                return;
+            }
+        }
+    }
+
+    /// The next frame; `None` where the server drains and there is nothing left to wait for.
+    async fn next_frame(&mut self) -> Option<Result<Option<Frame>>> {
+        loop {
+            let is_draining = *self.draining.borrow_and_update();
+            tokio::select! {
+                biased;
+                frame = self.reader.next() => return Some(frame),
+                changed = self.draining.changed(), if !is_draining => {
+                    // A sender that is gone means that the server ends.
+                    changed.ok()?;
+                }
+                () = sleep(DRAIN_GRACE), if is_draining => {
+                    if self.shared.counters.active_scans.load(Ordering::Acquire) == 0 {
+                        return None;
                     }
                 }
-            }
-            if !is_framed {
-                return;
             }
         }
     }
@@ -145,6 +166,11 @@ impl Session {
                 let shared = Arc::clone(&self.shared);
                 self.watch(async move { describe_table(&shared, &describe).await })
                     .await?
+            }
+            Some(request::Kind::Plan(_)) if *self.draining.borrow() => {
+                let error =
+                    Error::unavailable("the server is shutting down and plans no more scans");
+                return Err(error.into());
             }
             Some(request::Kind::Plan(plan)) => {
                 let shared = Arc::clone(&self.shared);
@@ -446,13 +472,6 @@ impl Sending {
             })
             .collect()
     }
-}
-
-fn is_framing(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        ErrorCode::DataLoss | ErrorCode::ResourceExhausted
-    )
 }
 
 fn too_late() -> Error {

@@ -666,6 +666,28 @@ async fn shutting_down_lets_scans_finish() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn shutting_down_lets_a_scan_go_on_to_its_next_partition() {
+    let (server, client) = serve(MemoryTable::try_new(batches(1_000_000)).unwrap()).await;
+    let request = ScanRequest {
+        max_partitions: Some(4),
+        ..ScanRequest::table("t")
+    };
+    let plan = client.plan(&request).await.unwrap();
+    assert!(plan.partitions.len() > 1);
+    let ending = tokio::spawn(server.shutdown(Duration::from_secs(60)));
+    let mut read = 0;
+    for partition in &plan.partitions {
+        let batches: Vec<RecordBatch> = client.read(partition).try_collect().await.unwrap();
+        read += batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    }
+    assert_eq!(read, 1_000_000);
+    let error = client.plan(&request).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
+    drop(client);
+    assert!(ending.await.unwrap(), "every scan finished");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unix_sockets_serve_like_tcp() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("lightstream+unix://{}/a%20b.sock", folder.path().display());
