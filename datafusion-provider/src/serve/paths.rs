@@ -27,7 +27,8 @@ use super::session;
 ///
 /// The path is a file, a folder of files, a folder of `key=value` folders, whose keys become columns, or a glob. All
 /// files have one extension: `.parquet`, `.csv` (with a header), `.ndjson`, `.jsonl` or `.json` (one object a line), or
-/// `.arrow` or `.feather`. Files that begin with `.` or `_` do not count.
+/// `.arrow` or `.feather`. A glob over folders stands for the files that match now, one over the files of a folder for
+/// those that match when the table is scanned. Files that begin with `.` or `_` do not count.
 ///
 /// # Errors
 /// Each names the path. `not_found` where nothing is there; `invalid_argument` where no file or more than one kind of
@@ -52,11 +53,11 @@ pub async fn register_path(
 async fn table_at(context: &SessionContext, path: &Path) -> Result<ListingTable> {
     let failed = |error| core_error("inferring the schema of the files", error);
     let state = session::in_order(&context.state())?;
-    let url = url_of(path)?;
-    let extension = only_extension(&state, &url, path).await?;
+    let urls = urls_of(path)?;
+    let extension = only_extension(&state, &urls, path).await?;
     let format = format_of(&state, &extension)?;
     let options = ListingOptions::new(format).with_file_extension(extension);
-    let config = ListingTableConfig::new(url).with_listing_options(options);
+    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
     let config = config
         .infer_partitions_from_path(&state)
         .await
@@ -65,6 +66,34 @@ async fn table_at(context: &SessionContext, path: &Path) -> Result<ListingTable>
     Ok(ListingTable::try_new(config)
         .map_err(failed)?
         .with_cache(None))
+}
+
+const WILDCARDS: [char; 3] = ['*', '?', '['];
+
+/// A glob over folders is looked up here and now, since DataFusion only matches the names of files.
+fn urls_of(path: &Path) -> Result<Vec<ListingTableUrl>> {
+    let is_over_folders = path
+        .parent()
+        .and_then(Path::to_str)
+        .is_some_and(|folder| folder.contains(WILDCARDS));
+    let (true, false, Some(pattern)) = (is_over_folders, path.exists(), path.to_str()) else {
+        return Ok(vec![url_of(path)?]);
+    };
+    let matches = glob::glob(pattern)
+        .map_err(|error| Error::invalid_argument("the path is no glob").with_source(error))?;
+    let mut urls = Vec::new();
+    for found in matches {
+        let found = found
+            .map_err(|error| Error::not_found("a folder cannot be read").with_source(error))?;
+        let name = found.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| !name.starts_with(['.', '_'])) {
+            urls.push(url_of(&found)?);
+        }
+    }
+    if urls.is_empty() {
+        return Err(Error::not_found("no file matches"));
+    }
+    Ok(urls)
 }
 
 /// A path that exists is taken as it is, even with characters that a glob would have.
@@ -88,7 +117,7 @@ fn url_of(path: &Path) -> Result<ListingTableUrl> {
             }
             ListingTableUrl::parse(url)
         }
-        Err(error) if !text.contains(['*', '?', '[']) => {
+        Err(error) if !text.contains(WILDCARDS) => {
             let message = match error.kind() {
                 std::io::ErrorKind::NotFound => {
                     return Err(Error::not_found("there is no such file or folder"));
@@ -105,16 +134,19 @@ fn url_of(path: &Path) -> Result<ListingTableUrl> {
 /// The extension that all files have.
 async fn only_extension(
     state: &SessionState,
-    url: &ListingTableUrl,
+    urls: &[ListingTableUrl],
     path: &Path,
 ) -> Result<String> {
     let failed = |error| core_error("listing the files", error);
-    let store = state.runtime_env().object_store(url).map_err(failed)?;
-    let files = url
-        .list_all_files(state, store.as_ref(), "")
-        .await
-        .map_err(failed)?;
-    let files: Vec<_> = files.try_collect().await.map_err(failed)?;
+    let mut files = Vec::new();
+    for url in urls {
+        let store = state.runtime_env().object_store(url).map_err(failed)?;
+        let listed = url
+            .list_all_files(state, store.as_ref(), "")
+            .await
+            .map_err(failed)?;
+        files.extend(listed.try_collect::<Vec<_>>().await.map_err(failed)?);
+    }
     let names = files.iter().filter_map(|file| file.location.filename());
     let extensions: BTreeSet<String> = names
         .filter(|name| !name.starts_with(['.', '_']))

@@ -45,6 +45,9 @@ async fn files_folders_globs_and_odd_names() {
     assert_eq!(count(&plain).await, 6);
     assert_eq!(count(&plain.join("a*.csv")).await, 4);
     assert_eq!(count(&plain.join("?1.csv")).await, 4);
+    assert_eq!(count(&folder.path().join("*/a*.csv")).await, 4);
+    assert_eq!(count(&folder.path().join("*/*.csv")).await, 18);
+    assert_eq!(count(&folder.path().join("**/b1.csv")).await, 2);
 }
 
 #[tokio::test]
