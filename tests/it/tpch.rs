@@ -83,15 +83,18 @@ async fn all_queries_over_remote_tables_answer_as_over_local_ones() {
     let (memory, memory_tcp, memory_unix) = listen(memory, folder.path(), "m.sock").await;
     let files = Server::builder().catalog(DataFusionCatalog::new(files));
     let (files, files_tcp, files_unix) = listen(files, folder.path(), "f.sock").await;
-    let settings = [
-        ("memory over tcp", &memory, memory_tcp, 4),
-        ("memory over unix", &memory, memory_unix, 1),
-        ("Parquet over tcp", &files, files_tcp, 1),
-        ("Parquet over unix", &files, files_unix, 4),
+    let served = [
+        ("memory over tcp", &memory, memory_tcp),
+        ("memory over unix", &memory, memory_unix),
+        ("Parquet over tcp", &files, files_tcp),
+        ("Parquet over unix", &files, files_unix),
     ];
-    for (what, server, url, target_partitions) in settings {
+    let settings = served
+        .iter()
+        .flat_map(|served| [1, 4].map(|partitions| (served, partitions)));
+    for ((what, server, url), target_partitions) in settings {
         let remote = session(target_partitions);
-        register_lightstream(&remote, &url, Options::default())
+        register_lightstream(&remote, url, Options::default())
             .await
             .unwrap();
         let before = server.stats();
