@@ -1,5 +1,6 @@
 //! The server: a [`Catalog`] of [`Table`]s offered to clients at one or more locations.
 
+mod answers;
 mod batches;
 mod bounds;
 mod catalog;

@@ -5,25 +5,21 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::inline;
 use super::stats::Active;
-use super::table::{Catalog, Scan, Table, UnitEvent, Units};
+use super::table::{Scan, UnitEvent, Units};
 use super::{DEFAULT_FRAME_BYTES, Shared};
+use super::{answers, inline};
 use crate::connection::{Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
-use crate::protocol::filter::FilterLimits;
-use crate::protocol::ipc::{self, Encoder, cut_rows};
+use crate::protocol::ipc::{Encoder, cut_rows};
 use crate::protocol::messages::{self, request, response};
-use crate::protocol::plan::{PartitionOffer, filters_to_proto};
-use crate::protocol::request::{ScanRequest, ScanSource, request_digest};
-use crate::protocol::table::SortColumn;
-use crate::protocol::ticket::{Ticket, expiry_ms};
+use crate::protocol::request::request_digest;
 use crate::protocol::{VERSION, error_to_proto};
 
 /// After so long without anything to send, the client is told that work goes on.
@@ -34,12 +30,6 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// The end of a unit that yields no rows is told after at most so long.
 const UNIT_END_DELAY: Duration = Duration::from_millis(10);
-
-/// Names in one page of a listing.
-const PAGE_NAMES: usize = 1000;
-
-/// Snapshots that live in one plan only start with this; no other snapshot does.
-const PLAN_ONLY: char = '~';
 
 /// Why a request was not answered to its end.
 enum Stop {
@@ -159,12 +149,12 @@ impl Session {
             Some(request::Kind::Hello(hello)) => self.welcome(&hello)?,
             Some(request::Kind::ListTables(list)) => {
                 let shared = Arc::clone(&self.shared);
-                self.watch(async move { list_tables(&shared, &list).await })
+                self.watch(async move { answers::list_tables(&shared, &list).await })
                     .await?
             }
             Some(request::Kind::DescribeTable(describe)) => {
                 let shared = Arc::clone(&self.shared);
-                self.watch(async move { describe_table(&shared, &describe).await })
+                self.watch(async move { answers::describe_table(&shared, &describe).await })
                     .await?
             }
             Some(request::Kind::Plan(_)) if *self.draining.borrow() => {
@@ -176,12 +166,12 @@ impl Session {
                 let shared = Arc::clone(&self.shared);
                 let inline_bytes = plan.inline_up_to_bytes;
                 let (answer, scan, limit) = self
-                    .watch(async move { plan_scan(&shared, &plan).await })
+                    .watch(async move { answers::plan_scan(&shared, &plan).await })
                     .await?;
                 self.plan(answer, scan, limit, inline_bytes).await?
             }
             Some(request::Kind::Read(read)) => self.read(read).await?,
-            Some(request::Kind::Renew(renew)) => self.renew(&renew)?,
+            Some(request::Kind::Renew(renew)) => answers::renew(&self.shared, &renew)?,
             Some(request::Kind::Release(release)) => {
                 let ticket = self.shared.open_ticket(&release.ticket)?;
                 self.shared
@@ -245,29 +235,6 @@ impl Session {
         }))
     }
 
-    fn renew(&self, renew: &messages::Renew) -> Result<response::Kind> {
-        let lifetime = self.shared.ticket_lifetime;
-        let expires_at_ms = expiry_ms(SystemTime::now(), lifetime);
-        let tickets = renew
-            .tickets
-            .iter()
-            .map(|sealed| {
-                let ticket = Ticket {
-                    expires_at_ms,
-                    ..self.shared.open_ticket(sealed)?
-                };
-                self.shared
-                    .leases
-                    .renew(&(ticket.request_digest, ticket.snapshot.clone()), lifetime);
-                self.shared.ticket_key.seal(&ticket)
-            })
-            .collect::<Result<_>>()?;
-        Ok(response::Kind::Renewed(messages::Renewed {
-            tickets,
-            valid_for_ms: millis(lifetime),
-        }))
-    }
-
     /// Waits for work to be done, while the client may cancel, go or lose patience.
     async fn watch<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T, Stop> {
         let mut work = pin!(AssertUnwindSafe(work).catch_unwind());
@@ -325,7 +292,7 @@ impl Session {
             usize::try_from(ticket.partition).unwrap_or(usize::MAX),
         );
         let scan = self
-            .watch(async move { find_scan(&shared, request, ticket).await })
+            .watch(async move { answers::find_scan(&shared, request, ticket).await })
             .await?;
         let stripes = u64::from(read.stripes.max(1));
         let units = Units {
@@ -487,151 +454,4 @@ fn interruption(frame: Result<Option<Frame>>) -> Stop {
         // A second request before the first is answered breaks the protocol; nothing sensible can follow.
         Ok(_) | Err(_) => Stop::Gone,
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-async fn find_table(shared: &Shared, name: &str) -> Result<Arc<dyn Table>> {
-    let table = shared
-        .catalog
-        .table(name)
-        .await
-        .map_err(|error| error.with_table(name))?;
-    table.ok_or_else(|| Error::not_found(format!("there is no table {name:?}")).with_table(name))
-}
-
-async fn list_tables(shared: &Shared, list: &messages::ListTables) -> Result<response::Kind> {
-    let after = Some(list.page_token.as_str()).filter(|token| !token.is_empty());
-    let entries = shared.catalog.list(&list.prefix, after, PAGE_NAMES).await?;
-    let is_full = entries.len() == PAGE_NAMES;
-    let page_token = entries
-        .last()
-        .filter(|_| is_full)
-        .map(|entry| entry.name.clone())
-        .unwrap_or_default();
-    let tables = entries
-        .into_iter()
-        .map(|entry| messages::TableEntry {
-            name: entry.name,
-            kind: entry.kind.as_str().to_owned(),
-        })
-        .collect();
-    Ok(response::Kind::Tables(messages::Tables {
-        tables,
-        page_token,
-    }))
-}
-
-async fn describe_table(
-    shared: &Shared,
-    describe: &messages::DescribeTable,
-) -> Result<response::Kind> {
-    let table = find_table(shared, &describe.name).await?;
-    let snapshot = Some(describe.snapshot.as_str()).filter(|snapshot| !snapshot.is_empty());
-    let info = table
-        .describe(&describe.name, snapshot)
-        .await
-        .map_err(|error| error.with_table(&describe.name))?;
-    Ok(response::Kind::TableInfo(info.to_proto()?))
-}
-
-async fn make_scan(shared: &Shared, request: &ScanRequest) -> Result<Arc<dyn Scan>> {
-    let name = request.source_name();
-    let table = match &request.source {
-        ScanSource::Table(name) => find_table(shared, name).await?,
-        ScanSource::Sql(query) => shared.catalog.query(query).await?,
-    };
-    table
-        .plan(request)
-        .await
-        .map_err(|error| error.with_table(name))
-}
-
-/// The scan that a ticket is for: one that is held, or else one planned again on the same snapshot.
-async fn find_scan(
-    shared: &Shared,
-    request: messages::ScanRequest,
-    ticket: Ticket,
-) -> Result<Arc<dyn Scan>> {
-    let key = (ticket.request_digest, ticket.snapshot);
-    if let Some(scan) = shared.leases.find(&key) {
-        return Ok(scan);
-    }
-    if key.1.starts_with(PLAN_ONLY) {
-        return Err(Error::expired(
-            "the plan is no longer held by this server: plan the scan again",
-        ));
-    }
-    let mut request = ScanRequest::from_proto(&request, &FilterLimits::default())?;
-    request.snapshot = Some(key.1.clone());
-    let scan = make_scan(shared, &request).await?;
-    if scan.snapshot() != Some(key.1.as_str()) {
-        return Err(Error::expired(format!(
-            "snapshot {:?} is no longer held",
-            key.1
-        )));
-    }
-    shared
-        .leases
-        .hold(key, Arc::clone(&scan), shared.ticket_lifetime);
-    Ok(scan)
-}
-
-async fn plan_scan(
-    shared: &Shared,
-    plan: &messages::Plan,
-) -> Result<(messages::ScanPlan, Arc<dyn Scan>, Option<u64>)> {
-    let wanted = plan.request.clone().unwrap_or_default();
-    let request = ScanRequest::from_proto(&wanted, &FilterLimits::default())?;
-    let scan = make_scan(shared, &request).await?;
-    shared.counters.plans.fetch_add(1, Ordering::AcqRel);
-    let digest = request_digest(&wanted);
-    let pinned = match scan.snapshot() {
-        Some(snapshot) => snapshot.to_owned(),
-        None => format!(
-            "{PLAN_ONLY}{}-{}",
-            shared.server_id,
-            shared.plan_ids.fetch_add(1, Ordering::AcqRel)
-        ),
-    };
-    let expires_at_ms = expiry_ms(SystemTime::now(), shared.ticket_lifetime);
-    let partitions = scan
-        .partitions()
-        .iter()
-        .zip(0..)
-        .map(|(partition, index)| {
-            let ticket = shared.ticket_key.seal(&Ticket {
-                request_digest: digest,
-                snapshot: pinned.clone(),
-                partition: index,
-                subject: String::new(),
-                expires_at_ms,
-            })?;
-            let offer = PartitionOffer {
-                ticket,
-                locations: Vec::new(),
-                rows: partition.rows,
-                bytes: partition.bytes,
-                units: partition.units,
-                resumable: partition.resumable,
-            };
-            Ok(offer.into_proto())
-        })
-        .collect::<Result<_>>()?;
-    let answer = messages::ScanPlan {
-        snapshot: scan.snapshot().unwrap_or_default().to_owned(),
-        schema: ipc::encode_schema(scan.schema())?,
-        ordering: scan.ordering().iter().map(SortColumn::to_proto).collect(),
-        statistics: Some(scan.statistics().to_proto()?),
-        filters: filters_to_proto(scan.filters()),
-        partitions,
-        valid_for_ms: millis(shared.ticket_lifetime),
-        inline: false,
-    };
-    shared
-        .leases
-        .hold((digest, pinned), Arc::clone(&scan), shared.ticket_lifetime);
-    Ok((answer, scan, request.limit))
 }
