@@ -39,6 +39,10 @@ pub(crate) struct FrameReader {
     partial: Option<(Header, FrameBuffer)>,
     limits: DecodeLimits,
     pool: FramePool,
+    /// Which frames the peer may send.
+    accepted: &'static [Tag],
+    /// All bytes that have come, so that silence can be told from slowness.
+    received_bytes: u64,
 }
 
 impl FrameReader {
@@ -50,7 +54,20 @@ impl FrameReader {
             partial: None,
             limits,
             pool,
+            accepted: &[Tag::Request, Tag::Response, Tag::Batch],
+            received_bytes: 0,
         }
+    }
+
+    /// Refuses frames of other kinds as soon as their head is there.
+    pub(crate) fn accepting(mut self, accepted: &'static [Tag]) -> Self {
+        self.accepted = accepted;
+        self
+    }
+
+    /// How many bytes have come, of whole and of partial frames.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received_bytes
     }
 
     /// The next frame, or `None` where the peer closed the connection between frames.
@@ -66,6 +83,7 @@ impl FrameReader {
                 if count == 0 {
                     return Err(cut());
                 }
+                self.received_bytes += count as u64;
                 continue;
             }
             if let Some(bytes) = self
@@ -74,6 +92,12 @@ impl FrameReader {
                 .and_then(|rest| rest.first_chunk::<HEADER_BYTES>())
             {
                 let header = Header::parse(*bytes, &self.limits)?;
+                if !self.accepted.contains(&header.tag) {
+                    return Err(Error::invalid_argument(format!(
+                        "the peer sent a frame of kind {:?}, which is not its to send",
+                        header.tag
+                    )));
+                }
                 self.taken += HEADER_BYTES;
                 let mut buffer = self.pool.take(header.length as usize)?;
                 let rest = self.ahead.get(self.taken..).unwrap_or_default();
@@ -86,7 +110,9 @@ impl FrameReader {
             self.ahead.drain(..self.taken);
             self.taken = 0;
             let mut room = (&mut self.ahead).limit(AHEAD_BYTES);
-            if self.read.read_buf(&mut room).await.map_err(lost)? == 0 {
+            let count = self.read.read_buf(&mut room).await.map_err(lost)?;
+            self.received_bytes += count as u64;
+            if count == 0 {
                 return if self.ahead.is_empty() {
                     Ok(None)
                 } else {
@@ -154,6 +180,8 @@ pub(crate) struct FrameWriter {
     queue: VecDeque<Segment>,
     /// How much of the first segment is sent.
     sent: usize,
+    /// All bytes that have gone out, so that silence can be told from slowness.
+    sent_bytes: u64,
 }
 
 impl FrameWriter {
@@ -162,7 +190,13 @@ impl FrameWriter {
             write,
             queue: VecDeque::new(),
             sent: 0,
+            sent_bytes: 0,
         }
+    }
+
+    /// How many bytes have gone out.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     /// Whether something waits to be sent.
@@ -248,6 +282,7 @@ impl FrameWriter {
     }
 
     fn advance(&mut self, written: usize) {
+        self.sent_bytes += written as u64;
         self.sent += written;
         while let Some(segment) = self.queue.front() {
             let length = segment.as_slice().len();

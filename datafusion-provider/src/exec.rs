@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
@@ -23,7 +24,6 @@ use lightstream_core::Client;
 use lightstream_core::protocol::plan::{Partition, ScanPlan};
 
 use crate::convert::{ordering, statistics};
-use crate::sharing::Sharing;
 use crate::stream::ScanStream;
 
 /// What was asked of the server, as far as it still matters after planning.
@@ -45,16 +45,15 @@ pub(crate) struct ScanRequested {
 ///
 /// Each partition of DataFusion is one partition of the server, or a run of neighbours where the server made more than
 /// were asked for. Batches are handed on as they come off the wire, whatever `datafusion.execution.batch_size` says:
-/// cutting them smaller would only cost. (The option `batch_rows` bounds them at the server.) Unless order was asked for,
-/// a stream that is done takes over partitions of the server from one that is not. A stream ends only after
+/// cutting them smaller would only cost. (The option `batch_rows` bounds them at the server.) A stream ends only after
 /// the server has confirmed every row; dropping it ends the work on both sides.
 #[derive(Clone)]
 pub struct LightstreamExec {
     client: Client,
     requested: Arc<ScanRequested>,
     plan: Arc<ScanPlan>,
-    /// Which partitions of the server make up each partition of DataFusion, and how streams share them.
-    sharing: Arc<Sharing>,
+    /// Which partitions of the server make up each partition of DataFusion.
+    groups: Vec<Range<usize>>,
     fetch: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -69,17 +68,15 @@ impl LightstreamExec {
         target_partitions: usize,
     ) -> Self {
         let groups = contiguous_groups(plan.partitions.len(), target_partitions);
-        let streams = groups.len();
-        let is_ordered = requested.is_ordered;
         // Without being asked for order, a reader may deliver what comes first.
-        let order = if is_ordered {
+        let order = if requested.is_ordered {
             plan.ordering.as_slice()
         } else {
             &[]
         };
         let properties = PlanProperties::new(
             ordering::equivalences(&plan.schema, order),
-            Partitioning::UnknownPartitioning(streams),
+            Partitioning::UnknownPartitioning(groups.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         )
@@ -89,7 +86,7 @@ impl LightstreamExec {
             fetch: requested.limit,
             requested: Arc::new(requested),
             plan: Arc::new(plan),
-            sharing: Arc::new(Sharing::new(groups, !is_ordered)),
+            groups,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -112,7 +109,7 @@ impl LightstreamExec {
 
     /// The server's partitions that one partition of DataFusion reads, in order; none where there is no such partition.
     pub fn server_partitions(&self, partition: usize) -> &[Partition] {
-        let group = self.groups().get(partition).cloned().unwrap_or_default();
+        let group = self.groups.get(partition).cloned().unwrap_or_default();
         self.plan.partitions.get(group).unwrap_or_default()
     }
 
@@ -143,7 +140,7 @@ impl LightstreamExec {
             let most = fetch.saturating_mul(if partition.is_some() {
                 1
             } else {
-                self.groups().len()
+                self.groups.len()
             });
             known.num_rows = known.num_rows.min(&Precision::Inexact(most));
         }
@@ -153,10 +150,6 @@ impl LightstreamExec {
         } else {
             known.to_inexact()
         }
-    }
-
-    fn groups(&self) -> &[Range<usize>] {
-        self.sharing.groups()
     }
 
     fn columns(&self) -> Vec<&str> {
@@ -226,7 +219,7 @@ impl DisplayAs for LightstreamExec {
             write!(f, ", limit={fetch}")?;
         }
         if matches!(format, DisplayFormatType::Verbose) {
-            for (index, group) in self.groups().iter().enumerate() {
+            for (index, group) in self.groups.iter().enumerate() {
                 let rows: Option<u64> = self.plan.partitions[group.clone()]
                     .iter()
                     .map(|partition| partition.rows.value())
@@ -293,17 +286,19 @@ impl ExecutionPlan for LightstreamExec {
         partition: usize,
         _context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        if partition >= self.groups().len() {
+        if partition >= self.groups.len() {
             return internal_err!(
                 "LightstreamExec has {} partitions, not partition {partition}",
-                self.groups().len()
+                self.groups.len()
             );
         }
+        let partitions = self.server_partitions(partition).to_vec();
+        let schema: SchemaRef = Arc::clone(&self.plan.schema);
         let stream = ScanStream::new(
             self.client.clone(),
             self.requested.table.clone(),
-            Arc::clone(&self.plan),
-            self.sharing.begin(partition),
+            schema,
+            partitions,
             self.fetch,
             &self.metrics,
             partition,
@@ -316,10 +311,10 @@ impl ExecutionPlan for LightstreamExec {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        if partition.is_some_and(|partition| partition >= self.groups().len()) {
+        if partition.is_some_and(|partition| partition >= self.groups.len()) {
             return internal_err!(
                 "LightstreamExec has {} partitions, not {partition:?}",
-                self.groups().len()
+                self.groups.len()
             );
         }
         Ok(Arc::new(self.known_statistics(partition)))
@@ -344,7 +339,6 @@ impl ExecutionPlan for LightstreamExec {
         };
         Some(Arc::new(Self {
             fetch,
-            sharing: Arc::new(self.sharing.anew()),
             metrics: ExecutionPlanMetricsSet::new(),
             ..self.clone()
         }))

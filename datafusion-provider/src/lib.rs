@@ -62,7 +62,6 @@ mod convert;
 mod exec;
 mod scan;
 pub mod serve;
-mod sharing;
 mod stream;
 mod table;
 

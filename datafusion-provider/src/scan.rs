@@ -23,12 +23,6 @@ use crate::convert::{error, filter, schema};
 use crate::exec::{LightstreamExec, ScanRequested};
 use crate::table::LightstreamTable;
 
-/// Most partitions of the server for each stream of DataFusion.
-const PARTITIONS_PER_STREAM: usize = 4;
-
-/// Partitions shorter than this are not worth sharing out.
-const SHARED_PARTITION_BYTES: u64 = 64 << 20;
-
 /// Plans a scan that gives exactly the rows that DataFusion was promised.
 pub(crate) async fn plan(
     table: &LightstreamTable,
@@ -221,18 +215,6 @@ impl Request<'_> {
             || !self.table.info().ordering.is_empty()
     }
 
-    /// Several partitions for each stream where they stay long: streams share them out among themselves.
-    fn most_partitions(&self) -> usize {
-        let bytes = self.table.info().statistics.bytes.value().unwrap_or(0);
-        let long = usize::try_from(bytes / SHARED_PARTITION_BYTES).unwrap_or(usize::MAX);
-        let most = self.target_partitions.saturating_mul(PARTITIONS_PER_STREAM);
-        if self.is_ordered() {
-            self.target_partitions
-        } else {
-            long.clamp(self.target_partitions, most)
-        }
-    }
-
     async fn plan(&self) -> Result<ScanPlan> {
         let client = self.table.client();
         let options = client.options();
@@ -244,7 +226,7 @@ impl Request<'_> {
         request.snapshot = options.snapshot.clone();
         request.max_partitions = options
             .partitions
-            .or_else(|| u32::try_from(self.most_partitions()).ok());
+            .or_else(|| u32::try_from(self.target_partitions).ok());
         request.ordered = self.is_ordered();
         let plan = client
             .plan(&request)

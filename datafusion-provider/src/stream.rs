@@ -1,4 +1,4 @@
-//! The rows of partitions of the server, one after the other, as DataFusion polls them.
+//! The rows of some partitions, one after the other, as DataFusion polls them.
 //!
 //! Does no I/O of its own and needs no runtime: the client's readers bring theirs.
 
@@ -16,20 +16,17 @@ use datafusion::physical_plan::metrics::{
 };
 use futures::{Stream, StreamExt};
 use lightstream_core::client::PartitionReader;
-use lightstream_core::protocol::plan::ScanPlan;
+use lightstream_core::protocol::plan::Partition;
 use lightstream_core::{Client, Error};
 
 use crate::convert::{error, schema};
-use crate::sharing::Turn;
 
 /// Reads partitions in order. Dropping it ends the read that is under way.
 pub(crate) struct ScanStream {
     client: Client,
     table: String,
     schema: SchemaRef,
-    plan: Arc<ScanPlan>,
-    /// Which partitions are still to be read; `None` once no more rows are wanted.
-    turn: Option<Turn>,
+    pending: std::vec::IntoIter<Partition>,
     reader: Option<PartitionReader>,
     /// Rows that may still be handed on; `None` for all.
     remaining: Option<usize>,
@@ -40,8 +37,8 @@ impl ScanStream {
     pub(crate) fn new(
         client: Client,
         table: String,
-        plan: Arc<ScanPlan>,
-        turn: Turn,
+        schema: SchemaRef,
+        partitions: Vec<Partition>,
         fetch: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
         partition: usize,
@@ -49,9 +46,8 @@ impl ScanStream {
         Self {
             client,
             table,
-            schema: Arc::clone(&plan.schema),
-            plan,
-            turn: Some(turn),
+            schema,
+            pending: partitions.into_iter(),
             reader: None,
             remaining: fetch,
             metrics: ScanMetrics::new(metrics, partition),
@@ -66,10 +62,10 @@ impl ScanStream {
             }
             let reader = match &mut self.reader {
                 Some(reader) => reader,
-                None => match self.next_partition() {
-                    Some(reader) => {
+                None => match self.pending.next() {
+                    Some(partition) => {
                         self.metrics.started.get_or_insert_with(Instant::now);
-                        self.reader.insert(reader)
+                        self.reader.insert(self.client.read(&partition))
                     }
                     None => return Poll::Ready(None),
                 },
@@ -90,12 +86,6 @@ impl ScanStream {
                 }
             }
         }
-    }
-
-    fn next_partition(&self) -> Option<PartitionReader> {
-        let next = self.turn.as_ref()?.next()?;
-        let partition = self.plan.partitions.get(next)?;
-        Some(self.client.read(partition))
     }
 
     /// The batch as it is handed on: as planned, and no longer than what is still wanted.
@@ -130,7 +120,7 @@ impl ScanStream {
 
     fn end(&mut self) {
         self.end_partition();
-        self.turn = None;
+        self.pending = Vec::new().into_iter();
     }
 }
 

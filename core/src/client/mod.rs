@@ -9,7 +9,7 @@ mod stripe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::pool::{Patience, Pool, unexpected};
+use self::pool::{INLINE_UP_TO_BYTES, Patience, Pool, unexpected};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::protocol::messages::{self, request, response};
@@ -27,9 +27,6 @@ const REMOTE_STREAMS: u32 = 4;
 
 /// Shorter partitions are read over one connection.
 const STRIPED_FROM_BYTES: u64 = 64 << 20;
-
-/// Results up to this size come with their plan.
-const INLINE_UP_TO_BYTES: u64 = 64 << 10;
 
 const RETRY_BACKOFF: Duration = Duration::from_millis(50);
 
@@ -291,13 +288,13 @@ impl Client {
             request: Some(sent.clone()),
             inline_up_to_bytes: INLINE_UP_TO_BYTES,
         });
-        let (plan, batches) = self
+        let (plan, batches, server_id) = self
             .attempts(|patience| {
                 let (pool, kind) = (Arc::clone(&self.pool), kind.clone());
                 async move { pool.plan(kind, &patience).await }
             })
             .await?;
-        let mut plan = ScanPlan::from_proto(plan, request, sent, self.pool.limits())?;
+        let mut plan = ScanPlan::from_proto(plan, request, sent, &server_id, self.pool.limits())?;
         if let Some(batches) = batches {
             match plan.partitions.as_mut_slice() {
                 [partition] => partition.rows_at_hand = Some(batches),
@@ -382,7 +379,11 @@ impl Client {
             .partitions
             .into_iter()
             .nth(partition.index)
-            .filter(|again| again.units == partition.units);
+            .filter(|again| again.units == partition.units)
+            .map(|again| Partition {
+                started: Arc::clone(&partition.started),
+                ..again
+            });
         again
             .filter(|_| same)
             .ok_or_else(|| Error::expired("the server plans the same scan in another way now"))

@@ -24,6 +24,12 @@ const MOST_IDLE: usize = 64;
 /// Frame memory that waits to be used again, for each server.
 const MOST_IDLE_BYTES: usize = 64 << 20;
 
+/// Results up to this size come with their plan.
+pub(super) const INLINE_UP_TO_BYTES: u64 = 64 << 10;
+
+/// How many times that much is taken, since a frame without rows may hold a long schema.
+const INLINE_SLACK: u64 = 64;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -37,11 +43,16 @@ pub(super) struct Patience {
 impl Patience {
     /// What the options say, from now.
     pub(super) fn from_now(options: &Options) -> Self {
+        Self::from(options, Instant::now())
+    }
+
+    /// What the options say of work that began then.
+    pub(super) fn from(options: &Options, start: Instant) -> Self {
         Self {
             silence: options.read_timeout.unwrap_or(READ_TIMEOUT),
             deadline: options
                 .timeout
-                .and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout))),
+                .and_then(|timeout| Some((start.checked_add(timeout)?, timeout))),
         }
     }
 
@@ -53,26 +64,45 @@ impl Patience {
         })
     }
 
-    /// Waits for something of the peer's.
+    /// Waits for something to be done, silence or not.
     pub(super) async fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        match self.deadline {
+            None => work.await,
+            Some((deadline, timeout)) => match tokio::time::timeout_at(deadline, work).await {
+                Ok(done) => done,
+                Err(_) => Err(too_late(timeout)),
+            },
+        }
+    }
+
+    /// Waits for a step of a peer's for no longer than it may be silent; `None` where it was.
+    async fn step<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Option<T>> {
         let silent = Instant::now() + self.silence;
         let until = self
             .deadline
             .map_or(silent, |(deadline, _)| deadline.min(silent));
         match tokio::time::timeout_at(until, work).await {
-            Ok(done) => done,
-            Err(_) => Err(match self.deadline {
-                Some((deadline, timeout)) if deadline <= silent => Error::deadline_exceeded(
-                    format!("not done within the time limit of {timeout:?} (option timeout)"),
-                ),
-                _ => Error::deadline_exceeded(format!(
-                    "the server was silent for {:?} (option read_timeout)",
-                    self.silence
-                ))
-                .with_retryable(true),
-            }),
+            Ok(done) => done.map(Some),
+            Err(_) => match self.deadline {
+                Some((deadline, timeout)) if deadline <= silent => Err(too_late(timeout)),
+                _ => Ok(None),
+            },
         }
     }
+
+    fn silent(&self) -> Error {
+        let silence = self.silence;
+        Error::deadline_exceeded(format!(
+            "the server was silent for {silence:?} (option read_timeout)"
+        ))
+        .with_retryable(true)
+    }
+}
+
+fn too_late(timeout: Duration) -> Error {
+    Error::deadline_exceeded(format!(
+        "not done within the time limit of {timeout:?} (option timeout)"
+    ))
 }
 
 /// A connection on which one request at a time is under way.
@@ -80,6 +110,8 @@ pub(super) struct Connection {
     reader: FrameReader,
     writer: FrameWriter,
     is_welcomed: bool,
+    /// The server process at the other end, once it has welcomed the client.
+    server_id: String,
     /// It has served a request before.
     is_reused: bool,
 }
@@ -92,13 +124,35 @@ impl Connection {
                 .queue_request(0, request::Kind::Hello(hello()))?;
         }
         self.writer.queue_request(patience.left_ms(), kind)?;
-        patience.wait(self.writer.flush()).await
+        loop {
+            let before = self.writer.sent_bytes();
+            if let Some(()) = patience.step(self.writer.flush()).await? {
+                return Ok(());
+            }
+            // A frame that is only slow to go out is not silence.
+            if self.writer.sent_bytes() == before {
+                return Err(patience.silent());
+            }
+        }
+    }
+
+    async fn next_frame(&mut self, patience: &Patience) -> Result<Option<Frame>> {
+        loop {
+            let before = self.reader.received_bytes();
+            if let Some(frame) = patience.step(self.reader.next()).await? {
+                return Ok(frame);
+            }
+            // A frame that is only slow to come in is not silence.
+            if self.reader.received_bytes() == before {
+                return Err(patience.silent());
+            }
+        }
     }
 
     /// The next frame of an answer. Signs of life are passed over, errors of the server become errors here.
     pub(super) async fn receive(&mut self, patience: &Patience) -> Result<Frame> {
         loop {
-            let frame = patience.wait(self.reader.next()).await?;
+            let frame = self.next_frame(patience).await?;
             let Some(frame) = frame else {
                 return Err(Error::unavailable(
                     "the server closed the connection before it had answered",
@@ -123,6 +177,7 @@ impl Connection {
                         )));
                     }
                     self.is_welcomed = true;
+                    self.server_id = welcome.server_id;
                 }
                 Frame::Request(_) => return Err(unexpected("a request")),
                 frame if self.is_welcomed => return Ok(frame),
@@ -152,6 +207,8 @@ pub(super) struct Pool {
     limits: DecodeLimits,
     frames: FramePool,
     idle: Mutex<VecDeque<Connection>>,
+    /// The server process that refused a request last.
+    refused_by: Mutex<String>,
 }
 
 impl Pool {
@@ -163,6 +220,7 @@ impl Pool {
             limits: DecodeLimits::default(),
             frames: FramePool::new(MOST_IDLE_BYTES),
             idle: Mutex::default(),
+            refused_by: Mutex::default(),
         })
     }
 
@@ -179,6 +237,17 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn refusing_server(&self) -> MutexGuard<'_, String> {
+        self.refused_by
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server process that refused a request last.
+    pub(super) fn refused_by(&self) -> String {
+        self.refusing_server().clone()
+    }
+
     /// A connection with nothing under way.
     async fn take(&self, patience: &Patience) -> Result<Connection> {
         loop {
@@ -191,21 +260,12 @@ impl Pool {
             }
         }
         let opening = transport::connect(&self.location, self.tls, self.connect_timeout);
-        let stream = match patience.deadline {
-            None => opening.await?,
-            Some(_) => {
-                Patience {
-                    silence: self.connect_timeout + READ_TIMEOUT,
-                    ..*patience
-                }
-                .wait(opening)
-                .await?
-            }
-        };
+        let stream = patience.wait(opening).await?;
         Ok(Connection {
             reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone()),
             writer: FrameWriter::new(stream.write),
             is_welcomed: false,
+            server_id: String::new(),
             is_reused: false,
         })
     }
@@ -234,7 +294,14 @@ impl Pool {
             match answer {
                 Ok(frame) => return Ok((connection, frame)),
                 Err(error) if connection.is_reused && error.code() == ErrorCode::Unavailable => {}
-                Err(error) => return Err(error.with_peer(self.location.to_string())),
+                Err(error) => {
+                    if error.code() == ErrorCode::DeadlineExceeded {
+                        // The other idle connections may be as dead as this one.
+                        self.lock().clear();
+                    }
+                    *self.refusing_server() = connection.server_id;
+                    return Err(error.with_peer(self.location.to_string()));
+                }
             }
         }
     }
@@ -260,7 +327,7 @@ impl Pool {
         &self,
         kind: request::Kind,
         patience: &Patience,
-    ) -> Result<(messages::ScanPlan, Option<Arc<[RecordBatch]>>)> {
+    ) -> Result<(messages::ScanPlan, Option<Arc<[RecordBatch]>>, String)> {
         let (mut connection, frame) = self.ask(kind, patience).await?;
         let Frame::Response(messages::Response {
             kind: Some(response::Kind::ScanPlan(plan)),
@@ -275,7 +342,12 @@ impl Pool {
             let mut received = Received::default();
             rows = loop {
                 match connection.receive(patience).await.map_err(ended_early)? {
-                    Frame::Batch(payload) => batches.push(received.decode(&mut decoder, payload)?),
+                    Frame::Batch(payload) => {
+                        batches.push(received.decode(&mut decoder, payload)?);
+                        if received.bytes > INLINE_SLACK * INLINE_UP_TO_BYTES {
+                            return Err(unexpected("more rows with a plan than were asked for"));
+                        }
+                    }
                     Frame::Response(messages::Response {
                         kind: Some(response::Kind::ReadEnd(end)),
                     }) => {
@@ -286,8 +358,9 @@ impl Pool {
                 }
             };
         }
+        let server_id = connection.server_id.clone();
         self.give_back(connection);
-        Ok((plan, rows))
+        Ok((plan, rows, server_id))
     }
 }
 

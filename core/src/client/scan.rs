@@ -56,9 +56,17 @@ impl ScanReader {
         let wider = ScanRequest {
             projection: Some(residual.columns.clone()),
             limit: None,
+            snapshot: plan.snapshot.clone().or_else(|| request.snapshot.clone()),
             ..request.clone()
         };
         let plan = client.plan(&wider).await?;
+        if plan.schema != residual.wider_schema {
+            return Err(Error::expired(format!(
+                "the table changed while it was planned: {} instead of {}",
+                plan.schema, residual.wider_schema
+            ))
+            .with_retryable(true));
+        }
         let schema = Arc::clone(&residual.schema);
         let batches = partitions(client, &plan, request)
             .and_then(move |batch| future::ready(residual.apply(&batch)))
@@ -160,6 +168,8 @@ struct Residual {
     columns: Vec<usize>,
     /// How many of them are wanted.
     wanted: usize,
+    /// The schema of all of them.
+    wider_schema: SchemaRef,
     schema: SchemaRef,
     filter: Filter,
 }
@@ -208,6 +218,7 @@ impl Residual {
             }
         }
         Ok(Self {
+            wider_schema: project_schema(&whole, &columns)?,
             columns,
             wanted,
             schema,

@@ -123,7 +123,12 @@ impl StripeReader {
             .as_ref()
             .is_some_and(|open| open.from_unit == 0 && open.skip == 0)
         {
-            match self.step().await? {
+            let step = match self.step().await {
+                // All that was wanted has come; that the connection is lost after it takes nothing away.
+                Err(error) if error.is_retryable() => break,
+                step => step?,
+            };
+            match step {
                 Step::End => return Ok(None),
                 Step::Nothing | Step::Event(StripeEvent::DoneBelow(_)) => {}
                 Step::Event(StripeEvent::Batch(_)) => {
@@ -137,7 +142,9 @@ impl StripeReader {
     /// Makes ready for another attempt, or gives the error back where there can be none.
     async fn recover(&mut self, error: Error) -> Result<()> {
         self.open = None;
-        let is_forgotten = self.attempt > 0
+        let is_elsewhere = self.client.pool.refused_by() != self.partition.server_id;
+        let is_forgotten = (self.attempt > 0 || is_elsewhere)
+            && self.partition.snapshot.is_some()
             && matches!(
                 error.code(),
                 ErrorCode::Expired | ErrorCode::PermissionDenied
@@ -159,17 +166,19 @@ impl StripeReader {
         self.attempt += 1;
         if is_forgotten {
             // A server that was restarted has another key, yet may well have the snapshot.
-            self.partition = self.client.plan_again(&self.partition).await?;
+            let again = self.client.plan_again(&self.partition).await;
+            self.partition = again.map_err(|why| error.context(why))?;
         }
         Ok(())
     }
 
-    /// The time limit runs from the first poll.
+    /// The time limit runs from the first poll of the first reader of the plan.
     fn patience(&mut self) -> Patience {
+        let start = *self.partition.started.get_or_init(std::time::Instant::now);
         let options = self.client.options();
         *self
             .patience
-            .get_or_insert_with(|| Patience::from_now(options))
+            .get_or_insert_with(|| Patience::from(options, start.into()))
     }
 
     async fn open(&mut self, patience: &Patience) -> Result<Open> {

@@ -66,7 +66,7 @@ fn receive_response(message: messages::Response, limits: &DecodeLimits) -> Resul
         Some(response::Kind::ScanPlan(plan)) => {
             let request = ScanRequest::table("t");
             let sent = request.to_proto()?;
-            ScanPlan::from_proto(plan, &request, sent, limits).map(|_| ())
+            ScanPlan::from_proto(plan, &request, sent, "", limits).map(|_| ())
         }
         _ => Ok(()),
     }

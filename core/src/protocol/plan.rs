@@ -1,7 +1,7 @@
 //! What a server answers to a scan request: partitions, each with its ticket.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -53,6 +53,10 @@ pub struct Partition {
     pub resumable: bool,
     /// Names the state that is read; `None` where it does not outlive the plan.
     pub snapshot: Option<String>,
+    /// The server process that made the plan; another one may have another key.
+    pub server_id: String,
+    /// When the first partition of the plan began to be read, from which a time limit of the whole scan counts.
+    pub started: Arc<OnceLock<Instant>>,
     /// The rows themselves, where they are few and came with the plan.
     pub rows_at_hand: Option<Arc<[RecordBatch]>>,
     /// The schema of the rows that come back.
@@ -106,6 +110,7 @@ impl ScanPlan {
         plan: messages::ScanPlan,
         request: &ScanRequest,
         sent: messages::ScanRequest,
+        server_id: &str,
         limits: &DecodeLimits,
     ) -> Result<Self> {
         let schema = ipc::decode_schema(&plan.schema, limits)?;
@@ -137,6 +142,7 @@ impl ScanPlan {
             )
             .collect();
         let request = Arc::new(sent);
+        let started = Arc::default();
         let snapshot = Some(plan.snapshot).filter(|snapshot| !snapshot.is_empty());
         let partitions = plan
             .partitions
@@ -151,6 +157,8 @@ impl ScanPlan {
                 units: partition.units,
                 resumable: partition.resumable,
                 snapshot: snapshot.clone(),
+                server_id: server_id.to_owned(),
+                started: Arc::clone(&started),
                 rows_at_hand: None,
                 schema: Arc::clone(&schema),
                 request: Arc::clone(&request),

@@ -27,6 +27,8 @@ pub(super) fn is_worth_trying(scan: &dyn Scan, limit: Option<u64>, most_bytes: u
     let (Some(bytes), true) = (partition.bytes.value(), most_bytes > 0) else {
         return false;
     };
+    // A limit says nothing of what must be read once rows are filtered.
+    let limit = limit.filter(|_| scan.filters().is_empty());
     let wanted = match (limit, partition.rows.value()) {
         (Some(limit), Some(rows)) if limit < rows => {
             let share = u128::from(bytes) * u128::from(limit) / u128::from(rows);

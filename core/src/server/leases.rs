@@ -15,6 +15,8 @@ pub(super) type LeaseKey = ([u8; 32], String);
 struct Lease {
     scan: Arc<dyn Scan>,
     ends: Instant,
+    /// How many plans hold it; each may be released once.
+    plans: usize,
 }
 
 #[derive(Default)]
@@ -40,13 +42,14 @@ impl Leases {
                 leases.remove(&first);
             }
         }
-        leases.insert(
-            key,
-            Lease {
-                scan,
-                ends: now + lifetime,
-            },
-        );
+        let ends = now + lifetime;
+        let lease = leases.entry(key).or_insert(Lease {
+            scan,
+            ends,
+            plans: 0,
+        });
+        lease.ends = ends;
+        lease.plans += 1;
     }
 
     /// The scan, if it is still held.
@@ -68,8 +71,14 @@ impl Leases {
         }
     }
 
-    /// Lets go of a scan; what is reading it goes on.
+    /// Lets go of a scan for one of the plans that hold it; what is reading it goes on.
     pub(super) fn release(&self, key: &LeaseKey) {
-        self.lock().remove(key);
+        let mut leases = self.lock();
+        if let Some(lease) = leases.get_mut(key) {
+            lease.plans -= 1;
+            if lease.plans == 0 {
+                leases.remove(key);
+            }
+        }
     }
 }

@@ -29,6 +29,7 @@ use crate::connection::{FrameReader, FrameWriter};
 use crate::error::{Error, Result};
 use crate::memory::FramePool;
 use crate::options::TlsMode;
+use crate::protocol::frame::Tag;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::ticket::{Ticket, TicketKey};
 use crate::transport::{ByteStream, Listener, Location};
@@ -312,7 +313,8 @@ async fn serve(stream: ByteStream, shared: Arc<Shared>, draining: watch::Receive
     use std::sync::atomic::Ordering;
     shared.counters.connections.fetch_add(1, Ordering::AcqRel);
     let _active = Active::new(&shared.counters, |counters| &counters.active_connections);
-    let reader = FrameReader::new(stream.read, shared.limits.clone(), shared.pool.clone());
+    let reader = FrameReader::new(stream.read, shared.limits.clone(), shared.pool.clone())
+        .accepting(&[Tag::Request]);
     let writer = FrameWriter::new(stream.write);
     Session::new(shared, reader, writer, draining).run().await;
 }

@@ -28,8 +28,12 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 /// While the server drains, a connection is kept for so long after a partition was read somewhere.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-/// The end of a unit that yields no rows is told after at most so long.
+/// What waits to be sent goes out after so long, even if nothing follows it: a reader that merges stripes may need to know
+/// that a unit has ended.
 const UNIT_END_DELAY: Duration = Duration::from_millis(10);
+
+/// Results beyond this size never come with their plan, whatever the client asks for.
+const INLINE_MOST_BYTES: u64 = 1 << 20;
 
 /// Why a request was not answered to its end.
 enum Stop {
@@ -164,7 +168,7 @@ impl Session {
             }
             Some(request::Kind::Plan(plan)) => {
                 let shared = Arc::clone(&self.shared);
-                let inline_bytes = plan.inline_up_to_bytes;
+                let inline_bytes = plan.inline_up_to_bytes.min(INLINE_MOST_BYTES);
                 let (answer, scan, limit) = self
                     .watch(async move { answers::plan_scan(&shared, &plan).await })
                     .await?;
@@ -252,6 +256,9 @@ impl Session {
                 }
                 frame = self.reader.next() => return Err(interruption(frame)),
                 () = sleep_until(deadline.unwrap_or(far)), if deadline.is_some() => return Err(too_late().into()),
+                () = sleep(UNIT_END_DELAY), if self.writer.is_pending() => {
+                    self.writer.flush().await.map_err(gone)?;
+                }
                 () = sleep_until(progress) => {
                     self.send(response::Kind::Progress(messages::Progress::default())).await?;
                 }
@@ -325,7 +332,6 @@ impl Session {
                 }),
             batch_rows: Some(read.batch_rows).filter(|&rows| rows > 0),
             left: limit,
-            flushed: Instant::now(),
             end: messages::ReadEnd::default(),
         };
         let mut wanted = units.within(known.units);
@@ -342,14 +348,9 @@ impl Session {
                         sending.end.units += 1;
                         next_unit = wanted.next();
                     }
-                    // It goes out with the next frame, unless that takes long: a reader that merges
-                    // stripes may wait for it.
+                    // It goes out with the next frame, unless that takes long: see `watch`.
                     self.writer
                         .queue_response(response::Kind::UnitEnd(messages::UnitEnd { unit }))?;
-                    if sending.flushed.elapsed() > UNIT_END_DELAY {
-                        self.flush().await?;
-                        sending.flushed = Instant::now();
-                    }
                 }
                 None => {
                     let error = Error::internal("the table ended before its last unit");
@@ -392,7 +393,6 @@ impl Session {
             let (bytes, rows) = (payload.len() as u64, part.num_rows() as u64);
             self.writer.queue_batch(payload)?;
             self.flush().await?;
-            sending.flushed = Instant::now();
             sending.end.bytes += bytes;
             sending.end.rows += rows;
             sending.end.batches += u64::from(rows > 0);
@@ -414,8 +414,6 @@ struct Sending {
     batch_rows: Option<u64>,
     /// Rows that the limit leaves.
     left: Option<u64>,
-    /// When something was last sent.
-    flushed: Instant,
     end: messages::ReadEnd,
 }
 

@@ -131,7 +131,8 @@ impl Units {
     pub fn within(self, count: u64) -> impl Iterator<Item = u64> + Send + 'static {
         let stripes = self.stripes.max(1);
         let past = self.from % stripes;
-        let first = self.from + (self.stripe + stripes - past) % stripes;
+        let ahead = (self.stripe % stripes + stripes - past) % stripes;
+        let first = self.from.saturating_add(ahead);
         (first..count).step_by(usize::try_from(stripes).unwrap_or(usize::MAX))
     }
 }

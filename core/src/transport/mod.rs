@@ -81,7 +81,7 @@ pub async fn connect(
     check_security(location, tls)?;
     let attempt = async {
         match &location.address {
-            Address::Hosts(hosts) => tcp::connect(hosts).await,
+            Address::Hosts(hosts) => tcp::connect(hosts, timeout).await,
             Address::Path(path) => unix::connect(path).await,
             Address::Command(_) => Err(Error::unimplemented("commands are not in this build")),
         }

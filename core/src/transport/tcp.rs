@@ -1,6 +1,7 @@
 //! TCP.
 
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,21 +14,26 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 
 const BACKLOG: u32 = 1024;
 
-pub(super) async fn connect(hosts: &[HostPort]) -> Result<ByteStream> {
+pub(super) async fn connect(hosts: &[HostPort], timeout: Duration) -> Result<ByteStream> {
+    let deadline = Instant::now() + timeout;
     let mut failures = Vec::new();
+    let mut addresses = VecDeque::new();
     for host in hosts {
-        let addresses = match tokio::net::lookup_host((host.host.as_str(), host.port)).await {
-            Ok(addresses) => addresses,
+        match tokio::net::lookup_host((host.host.as_str(), host.port)).await {
+            Ok(found) => addresses.extend(found),
             Err(error) => {
                 failures.push(format!("{host}: the name cannot be resolved: {error}"));
-                continue;
             }
-        };
-        for address in addresses {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return open(stream, address.to_string()),
-                Err(error) => failures.push(format!("{address}: {error}")),
-            }
+        }
+    }
+    while let Some(address) = addresses.pop_front() {
+        // What swallows everything must leave time for those after it.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = left / u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return open(stream, address.to_string()),
+            Ok(Err(error)) => failures.push(format!("{address}: {error}")),
+            Err(_) => failures.push(format!("{address}: no answer within {share:?}")),
         }
     }
     Err(Error::unavailable(format!(

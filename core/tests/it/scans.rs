@@ -248,11 +248,14 @@ async fn a_plan_goes_on_reading_the_rows_from_before_a_swap() {
         Precision::Exact(100)
     );
 
-    client.release(&before).await.unwrap();
-    client
-        .release(&client.plan(&again).await.unwrap())
-        .await
-        .unwrap();
+    // The snapshot is held for each plan until that plan is released.
+    let other = client.plan(&again).await.unwrap();
+    client.release(&other).await.unwrap();
+    assert_eq!(read_all(&client, &again).await.num_rows(), 100);
+    for _ in 0..3 {
+        // Those of `read_all`, which did not release them, and `before`.
+        client.release(&other).await.unwrap();
+    }
     let error = client.plan(&again).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::Expired, "{error}");
 }
@@ -507,6 +510,101 @@ async fn a_mapped_file_is_served_and_its_replacement_taken_up() {
         );
     }
     assert_eq!(concat_batches(&plan.schema, &old).unwrap(), whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_goes_on_after_a_restart_on_the_same_rows() {
+    let table = || {
+        MemoryTable::try_new(batches(1_000_000))
+            .unwrap()
+            .with_id("t")
+            .unwrap()
+    };
+    let (server, client) = serve(table()).await;
+    let request = ScanRequest {
+        max_partitions: Some(4),
+        ..ScanRequest::table("t")
+    };
+    let plan = client.plan(&request).await.unwrap();
+    assert!(plan.partitions.len() > 1);
+    let mut readers: Vec<_> = plan.partitions.iter().map(|p| client.read(p)).collect();
+    let mut read = vec![readers[0].next().await.unwrap().unwrap()];
+    let url = server.url();
+    drop(server);
+    // Another process has another key for tickets.
+    let _server = listen_again(Server::builder().table("t", table()), &url).await;
+    for reader in readers {
+        read.extend(reader.try_collect::<Vec<_>>().await.unwrap());
+    }
+    let whole = batches(1_000_000);
+    assert_eq!(
+        concat_batches(&plan.schema, &read).unwrap(),
+        concat_batches(&plan.schema, &whole).unwrap()
+    );
+}
+
+/// The port of a server that is gone is free a moment later.
+async fn listen_again(builder: lightstream_core::server::ServerBuilder, url: &str) -> Server {
+    let address = url.trim_start_matches("lightstream://");
+    let free = async {
+        while tokio::net::TcpStream::connect(address).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), free)
+        .await
+        .unwrap();
+    builder.listen(url).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn units_beyond_the_end_are_no_units() {
+    let (_server, client) = serve(MemoryTable::try_new(batches(100_000)).unwrap()).await;
+    for from in [5, u64::MAX - 1, u64::MAX] {
+        for stripe in 0..3 {
+            let units = Units {
+                from,
+                stripe,
+                stripes: 3,
+            };
+            assert!(units.within(4).next().is_none());
+        }
+    }
+    client.ping().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_frame_is_not_silence() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (server, _client) = serve(MemoryTable::try_new(batches(300_000)).unwrap()).await;
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("lightstream://{}", proxy.local_addr().unwrap());
+    let address = server.url().trim_start_matches("lightstream://").to_owned();
+    tokio::spawn(async move {
+        loop {
+            let (near, _) = proxy.accept().await.unwrap();
+            let far = tokio::net::TcpStream::connect(&address).await.unwrap();
+            let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+                (near.into_split(), far.into_split());
+            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+            tokio::spawn(async move {
+                // A frame of about a megabyte takes several seconds, but never is there a second without a byte.
+                let mut piece = vec![0; 8 << 10];
+                while let Ok(count @ 1..) = from_server.read(&mut piece).await {
+                    if to_client.write_all(&piece[..count]).await.is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            });
+        }
+    });
+    let options = Options::default().with("read_timeout", "1s").unwrap();
+    let client = Client::connect(&url, options.with("retries", "0").unwrap())
+        .await
+        .unwrap();
+    let read = read_all(&client, &ScanRequest::table("t")).await;
+    assert_eq!(read.num_rows(), 300_000);
 }
 
 /// A table whose only scan gives one batch, then nothing more for ever.
