@@ -252,8 +252,9 @@ async fn a_plan_goes_on_reading_the_rows_from_before_a_swap() {
     let other = client.plan(&again).await.unwrap();
     client.release(&other).await.unwrap();
     assert_eq!(read_all(&client, &again).await.num_rows(), 100);
-    for _ in 0..3 {
-        // Those of `read_all`, which did not release them, and `before`.
+    client.release(&before).await.unwrap();
+    for _ in 0..2 {
+        // For the plans of `read_all`, which does not release them.
         client.release(&other).await.unwrap();
     }
     let error = client.plan(&again).await.unwrap_err();
