@@ -84,7 +84,8 @@ options! {
     /// Connections over which each partition is read: a number. By default one, and several for long partitions of a
     /// server on another machine.
     streams: u32 = positive;
-    /// Bytes that each partition read over several connections is read ahead: a size. Default `16MiB`.
+    /// Bytes that each partition read over several connections is read ahead: a size. Default `16MiB`, or `4MiB` where
+    /// the server is on this machine.
     prefetch_bytes: u64 = size;
     /// Rows come in the table's order: `true` or `false`. Default `false`.
     ordered: bool = truth;

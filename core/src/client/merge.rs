@@ -17,8 +17,11 @@ use super::stripe::{StripeEvent, StripeReader};
 use crate::error::{Error, Result};
 use crate::protocol::plan::Partition;
 
-/// Bytes read ahead for each partition, all its connections together.
+/// Bytes read ahead for each partition, all its connections together: enough to fill a network.
 const PREFETCH_BYTES: u64 = 16 << 20;
+
+/// The same on one machine, where what is read ahead had better stay in the caches.
+const LOCAL_PREFETCH_BYTES: u64 = 4 << 20;
 
 /// Messages in wait for each stripe; the bound on bytes is reached first unless they are tiny.
 const MESSAGES: usize = 1024;
@@ -79,8 +82,12 @@ impl Merge {
     /// The next rows in order, or `None` once every stripe has come to its verified end.
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         if let Some((client, partition, metrics, streams)) = self.start.take() {
-            let ahead =
-                client.options().prefetch_bytes.unwrap_or(PREFETCH_BYTES) / u64::from(streams);
+            let by_default = if client.location().is_local() {
+                LOCAL_PREFETCH_BYTES
+            } else {
+                PREFETCH_BYTES
+            };
+            let ahead = client.options().prefetch_bytes.unwrap_or(by_default) / u64::from(streams);
             self.lanes = (0..streams)
                 .map(|stripe| {
                     let reader = StripeReader::new(

@@ -13,8 +13,7 @@ use super::Client;
 use crate::error::{Error, Result};
 use crate::protocol::filter::{Filter, Support, support};
 use crate::protocol::plan::ScanPlan;
-use crate::protocol::request::{ScanRequest, ScanSource};
-use crate::server::project_schema;
+use crate::protocol::request::{ScanRequest, ScanSource, project_schema};
 
 /// Partitions read at once where order does not matter.
 const AT_ONCE: usize = 4;

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::protocol::ipc::Decoder;
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::plan::Partition;
-use crate::server::Units;
+use crate::protocol::units::Units;
 
 /// One answer to a Read, as far as it has come.
 struct Open {

@@ -13,6 +13,7 @@ pub mod request;
 pub mod statistics;
 pub mod table;
 pub mod ticket;
+pub mod units;
 
 use crate::error::{Error, ErrorCode};
 

@@ -1,5 +1,8 @@
 //! What a scan asks for.
 
+use std::sync::Arc;
+
+use arrow_schema::{Schema, SchemaRef};
 use prost::Message;
 use sha2::{Digest, Sha256};
 
@@ -135,4 +138,17 @@ impl ScanRequest {
 /// The digest of a request that a ticket is bound to. Fields that this version does not know do not count.
 pub fn request_digest(request: &messages::ScanRequest) -> [u8; 32] {
     Sha256::digest(request.encode_to_vec()).into()
+}
+
+/// The schema of chosen columns.
+///
+/// # Errors
+/// `invalid_argument` where a column does not exist.
+pub(crate) fn project_schema(schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {
+    schema.project(columns).map(Arc::new).map_err(|_| {
+        Error::invalid_argument(format!(
+            "columns {columns:?} are asked for where the table has {}",
+            schema.fields().len()
+        ))
+    })
 }

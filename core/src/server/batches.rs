@@ -4,16 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use futures::StreamExt;
 
 use super::share::share_out;
-use super::table::{Scan, ScanPartition, UnitEvent, UnitStream, Units};
+use super::table::{Scan, ScanPartition, UnitEvent, UnitStream};
 use crate::error::{Error, Result};
 use crate::protocol::filter::{Expr, Filter, Support, support};
-use crate::protocol::request::ScanRequest;
+use crate::protocol::request::{ScanRequest, project_schema};
 use crate::protocol::statistics::{Precision, Statistics};
 use crate::protocol::table::{Capabilities, SortColumn, TableInfo, TableKind};
+use crate::protocol::units::Units;
 
 /// A unit holds about this many bytes: large enough to be sent well, small enough to be shared out and sent again.
 const UNIT_BYTES: u64 = 4 << 20;
@@ -223,19 +224,6 @@ impl<S: BatchSource> BatchScan<S> {
             }),
         })
     }
-}
-
-/// The schema of chosen columns.
-///
-/// # Errors
-/// `invalid_argument` where a column does not exist.
-pub(crate) fn project_schema(schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {
-    schema.project(columns).map(Arc::new).map_err(|_| {
-        Error::invalid_argument(format!(
-            "columns {columns:?} are asked for where the table has {}",
-            schema.fields().len()
-        ))
-    })
 }
 
 impl<S: BatchSource> Reader<S> {

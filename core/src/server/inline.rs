@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use futures::TryStreamExt;
 
-use super::table::{Scan, UnitEvent, Units};
+use super::table::{Scan, UnitEvent};
 use crate::error::{Error, Result};
 use crate::protocol::ipc::{Encoder, Payload};
 use crate::protocol::messages;
+use crate::protocol::units::Units;
 
 /// Scans of more than this many times the wanted bytes are not tried: their result may well be too large.
 const WORTH_FACTOR: u64 = 64;

@@ -34,12 +34,12 @@ use crate::protocol::limits::DecodeLimits;
 use crate::protocol::ticket::{Ticket, TicketKey};
 use crate::transport::{ByteStream, Listener, Location};
 
-pub(crate) use batches::project_schema;
+pub use crate::protocol::units::Units;
 pub use mapped_ipc::MappedIpcTable;
 pub use memory_table::MemoryTable;
 pub use share::share_out;
 pub use stats::ServerStats;
-pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream, Units};
+pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream};
 
 /// Frames are cut to about this size unless the client asks for another: it fits a core's cache beside what else is
 /// needed to send or receive it, and with what cutting and padding add to it, half a huge page.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::stats::Active;
-use super::table::{Scan, UnitEvent, Units};
+use super::table::{Scan, UnitEvent};
 use super::{DEFAULT_FRAME_BYTES, Shared};
 use super::{answers, inline};
 use crate::connection::{Frame, FrameReader, FrameWriter};
@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::protocol::ipc::{Encoder, cut_rows};
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::request::request_digest;
+use crate::protocol::units::Units;
 use crate::protocol::{VERSION, error_to_proto};
 
 /// After so long without anything to send, the client is told that work goes on.
