@@ -1,4 +1,23 @@
-//! The shared transport core of Lightstream.
+//! The shared transport core of Lightstream: tables on one machine, scanned from another.
+//!
+//! A [`server::Server`] offers a catalog of tables; a [`Client`] lists and describes them, plans a scan, and reads its
+//! partitions. What a scan asks for (columns, filters, a limit, a snapshot) is part of the protocol, and so is the end of
+//! each stream: a result is complete or an error. Query engines are not known here; see the crates that translate.
+//!
+//! | module | what it holds | what it knows nothing of |
+//! |---|---|---|
+//! | [`protocol`] | frames, control messages, Arrow IPC, filters, plans, tickets, limits | sockets, runtimes |
+//! | [`transport`] | URLs, and byte streams over TCP and Unix sockets | Arrow, frames |
+//! | [`client`] | connections, plans, readers that resume, stripes merged in order | engines |
+//! | [`server`] | catalogs, tables in memory and in mapped files, sessions | engines |
+//!
+//! # Features
+//!
+//! | feature | default | what it brings |
+//! |---|---|---|
+//! | `sql` | yes | [`protocol::filter::sql`]: filters written as SQL |
+//! | `conformance` | no | generators and checks for the tests of this and other crates |
+//! | `golden` | no | readers of Arrow's golden files, for tests |
 #![deny(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
