@@ -26,8 +26,9 @@ use crate::protocol::table::TableInfo;
 /// A table that is an Arrow IPC file or stream, mapped into memory.
 ///
 /// A file put in its place is taken up by the next plan, while plans made before go on reading the file from before.
-/// Each batch is checked once, when first read. The file must not be cut short in place while it is served: that is
-/// seen before each batch and refused, yet a cut in the very moment of reading ends the process.
+/// Each batch is checked once, when first read. The file must not be cut short or overwritten in place while it is
+/// served; put another in its place by renaming. A change is seen before each batch and refused, yet one in the very
+/// moment of reading ends the process, or leaves it with bytes that were never checked.
 pub struct MappedIpcTable {
     path: PathBuf,
     limits: DecodeLimits,
