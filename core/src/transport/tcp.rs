@@ -14,6 +14,11 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 
 const BACKLOG: u32 = 1024;
 
+/// What a connection within one machine has on its way, where the system allows it: by itself the system lets several MiB
+/// pile up, which have left the caches when they are read. Other connections need as much as their network has room for,
+/// and that the system finds out.
+const LOCAL_SEND_BUFFER_BYTES: usize = 384 << 10;
+
 pub(super) async fn connect(hosts: &[HostPort], timeout: Duration) -> Result<ByteStream> {
     let deadline = Instant::now() + timeout;
     let mut failures = Vec::new();
@@ -75,6 +80,12 @@ pub(super) async fn accept(listener: &TcpListener) -> Result<ByteStream> {
     let (stream, address) = listener.accept().await.map_err(|error| {
         Error::unavailable("a connection could not be accepted").with_source(error)
     })?;
+    let is_local = stream
+        .local_addr()
+        .is_ok_and(|own| own.ip() == address.ip());
+    if is_local && super::most_send_buffer_bytes() >= LOCAL_SEND_BUFFER_BYTES {
+        super::set_send_buffer(SockRef::from(&stream), LOCAL_SEND_BUFFER_BYTES);
+    }
     open(stream, address.to_string())
 }
 

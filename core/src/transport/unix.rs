@@ -8,6 +8,9 @@ use tokio::net::{UnixListener, UnixStream};
 use super::ByteStream;
 use crate::error::{Error, Result};
 
+/// What a connection has on its way: the system's own 208 KiB make the peers wait for each other.
+const SEND_BUFFER_BYTES: usize = 512 << 10;
+
 /// The socket's file, removed when the listener goes.
 #[derive(Debug)]
 pub(super) struct SocketFile(PathBuf);
@@ -49,6 +52,7 @@ pub(super) async fn accept(listener: &UnixListener) -> Result<ByteStream> {
     let (stream, _) = listener.accept().await.map_err(|error| {
         Error::unavailable("a connection could not be accepted").with_source(error)
     })?;
+    super::set_send_buffer(socket2::SockRef::from(&stream), SEND_BUFFER_BYTES);
     Ok(open(stream, "unix socket".to_owned()))
 }
 
