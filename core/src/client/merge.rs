@@ -1,20 +1,23 @@
 //! Merges the stripes of a partition back into one order, in bounded memory.
 //!
-//! Each stripe is read by a task of its own, ahead of what is wanted but no further than its share of the bound. A stripe
-//! that is slow holds up the order, and so the others once their shares are full; nothing is ever held back for good,
-//! since the stripe whose turn it is has a share that only it uses.
+//! The stripe whose turn it is comes first. Only while it has nothing are the others read, each no further ahead than its
+//! share of the bound; what lies beyond waits in the system's own buffers. All of it runs in the task of whoever wants the
+//! rows: batches are used by the core that received them, while they are in its caches.
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use arrow_array::RecordBatch;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::JoinHandle;
+use futures::StreamExt;
+use futures::stream::BoxStream;
 
 use super::Client;
 use super::pool::unexpected;
 use super::reader::ReadMetrics;
 use super::stripe::{StripeEvent, StripeReader};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::protocol::plan::Partition;
 
 /// Bytes read ahead for each partition, all its connections together: enough to fill a network.
@@ -23,39 +26,22 @@ const PREFETCH_BYTES: u64 = 16 << 20;
 /// The same on one machine, where what is read ahead had better stay in the caches.
 const LOCAL_PREFETCH_BYTES: u64 = 4 << 20;
 
-/// Messages in wait for each stripe; the bound on bytes is reached first unless they are tiny.
-const MESSAGES: usize = 1024;
-
-enum Message {
-    Event(StripeEvent),
-    /// Rows, with their share of the room, which is free again once they are given.
-    Rows(
-        RecordBatch,
-        #[allow(dead_code, reason = "held, not read")] Option<OwnedSemaphorePermit>,
-    ),
-    Failed(Error),
-    End,
-}
-
 struct Lane {
-    messages: mpsc::Receiver<Message>,
+    events: BoxStream<'static, Result<StripeEvent>>,
+    /// What was read before its turn.
+    ahead: VecDeque<StripeEvent>,
+    ahead_bytes: u64,
     /// Every wanted unit below this one has been given.
     done_below: u64,
     has_ended: bool,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 pub(super) struct Merge {
-    start: Option<(Client, Partition, Arc<ReadMetrics>, u32)>,
     lanes: Vec<Lane>,
     unit: u64,
     units: u64,
+    /// How many bytes of each lane are read ahead.
+    most_ahead: u64,
 }
 
 impl Merge {
@@ -65,121 +51,134 @@ impl Merge {
         metrics: &Arc<ReadMetrics>,
         streams: u32,
     ) -> Self {
-        let start = (
-            client.clone(),
-            partition.clone(),
-            Arc::clone(metrics),
-            streams,
-        );
+        let by_default = if client.location().is_local() {
+            LOCAL_PREFETCH_BYTES
+        } else {
+            PREFETCH_BYTES
+        };
+        let ahead = client.options().prefetch_bytes.unwrap_or(by_default);
+        let lane = |stripe| {
+            let (client, partition) = (client.clone(), partition.clone());
+            Lane::new(StripeReader::new(
+                client,
+                partition,
+                Arc::clone(metrics),
+                stripe,
+                streams,
+            ))
+        };
         Self {
-            start: Some(start),
-            lanes: Vec::new(),
+            lanes: (0..streams).map(lane).collect(),
             unit: 0,
             units: partition.units,
+            most_ahead: ahead / u64::from(streams),
         }
     }
 
     /// The next rows in order, or `None` once every stripe has come to its verified end.
+    ///
+    /// Cancel safe.
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if let Some((client, partition, metrics, streams)) = self.start.take() {
-            let by_default = if client.location().is_local() {
-                LOCAL_PREFETCH_BYTES
-            } else {
-                PREFETCH_BYTES
-            };
-            let ahead = client.options().prefetch_bytes.unwrap_or(by_default) / u64::from(streams);
-            self.lanes = (0..streams)
-                .map(|stripe| {
-                    let reader = StripeReader::new(
-                        client.clone(),
-                        partition.clone(),
-                        Arc::clone(&metrics),
-                        stripe,
-                        streams,
-                    );
-                    Lane::start(reader, u32::try_from(ahead).unwrap_or(u32::MAX).max(1))
-                })
-                .collect();
-        }
-        let lanes = self.lanes.len() as u64;
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<RecordBatch>>> {
+        let lanes = self.lanes.len();
         while self.unit < self.units {
-            let Some(lane) = self.lanes.get_mut((self.unit % lanes) as usize) else {
+            let turn = (self.unit % lanes as u64) as usize;
+            let Some(lane) = self.lanes.get_mut(turn) else {
                 break;
             };
             if lane.done_below > self.unit {
                 self.unit += 1;
                 continue;
             }
-            if let Some(batch) = lane.next().await? {
-                return Ok(Some(batch));
-            }
-        }
-        for lane in &mut self.lanes {
-            while !lane.has_ended {
-                if lane.next().await?.is_some() {
-                    return Err(unexpected("rows after the last unit"));
+            match lane.poll_next(context)? {
+                Poll::Ready(Some(batch)) => return Poll::Ready(Ok(Some(batch))),
+                Poll::Ready(None) => {}
+                Poll::Pending => {
+                    for step in 1..lanes {
+                        if let Some(lane) = self.lanes.get_mut((turn + step) % lanes) {
+                            lane.read_ahead(context, self.most_ahead)?;
+                        }
+                    }
+                    return Poll::Pending;
                 }
             }
         }
-        Ok(None)
+        for lane in &mut self.lanes {
+            while !lane.is_done() {
+                if std::task::ready!(lane.poll_next(context)?).is_some() {
+                    return Poll::Ready(Err(unexpected("rows after the last unit")));
+                }
+            }
+        }
+        Poll::Ready(Ok(None))
+    }
+}
+
+fn bytes_of(event: &StripeEvent) -> u64 {
+    match event {
+        StripeEvent::Batch(batch) => batch.get_array_memory_size() as u64,
+        StripeEvent::DoneBelow(_) => 0,
     }
 }
 
 impl Lane {
-    fn start(mut reader: StripeReader, ahead_bytes: u32) -> Self {
-        let (sender, messages) = mpsc::channel(MESSAGES);
-        let room = Arc::new(Semaphore::new(ahead_bytes as usize));
-        let task = tokio::spawn(async move {
-            loop {
-                let message = match reader.next().await {
-                    Ok(Some(StripeEvent::Batch(batch))) => {
-                        let bytes =
-                            u32::try_from(batch.get_array_memory_size()).unwrap_or(u32::MAX);
-                        // The room is closed by nobody, so a permit always comes.
-                        let permit = Arc::clone(&room)
-                            .acquire_many_owned(bytes.clamp(1, ahead_bytes))
-                            .await
-                            .ok();
-                        Message::Rows(batch, permit)
-                    }
-                    Ok(Some(event)) => Message::Event(event),
-                    Ok(None) => Message::End,
-                    Err(error) => Message::Failed(error),
-                };
-                let is_last = matches!(message, Message::End | Message::Failed(_));
-                // A merge that is gone wants nothing more.
-                if sender.send(message).await.is_err() || is_last {
-                    return;
-                }
-            }
+    fn new(reader: StripeReader) -> Self {
+        let events = futures::stream::try_unfold(reader, |mut reader| async move {
+            Ok(reader.next().await?.map(|event| (event, reader)))
         });
         Self {
-            messages,
+            events: events.boxed(),
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
             done_below: 0,
             has_ended: false,
-            task,
         }
     }
 
+    fn is_done(&self) -> bool {
+        self.has_ended && self.ahead.is_empty()
+    }
+
     /// The next rows of this stripe; `None` where something else has become known of it.
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        match self.messages.recv().await {
-            Some(Message::Rows(batch, _) | Message::Event(StripeEvent::Batch(batch))) => {
-                Ok(Some(batch))
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<RecordBatch>>> {
+        let event = match self.ahead.pop_front() {
+            Some(event) => {
+                self.ahead_bytes -= bytes_of(&event);
+                Some(event)
             }
-            Some(Message::Event(StripeEvent::DoneBelow(unit))) => {
+            None if self.has_ended => None,
+            None => std::task::ready!(self.events.poll_next_unpin(context)).transpose()?,
+        };
+        Poll::Ready(Ok(match event {
+            Some(StripeEvent::Batch(batch)) => Some(batch),
+            Some(StripeEvent::DoneBelow(unit)) => {
                 self.done_below = unit;
-                Ok(None)
+                None
             }
-            Some(Message::End) => {
+            None => {
                 self.done_below = u64::MAX;
                 self.has_ended = true;
-                Ok(None)
+                None
             }
-            Some(Message::Failed(error)) => Err(error),
-            None => Err(Error::internal(
-                "the task that reads a stripe ended without a word",
-            )),
+        }))
+    }
+
+    /// Reads what has come, up to the bound.
+    fn read_ahead(&mut self, context: &mut Context<'_>, most_bytes: u64) -> Result<()> {
+        while !self.has_ended && self.ahead_bytes < most_bytes {
+            match self.events.poll_next_unpin(context) {
+                Poll::Pending => break,
+                Poll::Ready(None) => self.has_ended = true,
+                Poll::Ready(Some(event)) => {
+                    let event = event?;
+                    self.ahead_bytes += bytes_of(&event);
+                    self.ahead.push_back(event);
+                }
+            }
         }
+        Ok(())
     }
 }
