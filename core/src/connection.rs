@@ -1,13 +1,15 @@
 //! Frames over a byte stream: what client and server both do with a connection.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io::IoSlice;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use arrow_buffer::Buffer;
 use bytes::BufMut;
 use prost::Message;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 use crate::error::{Error, Result};
 use crate::memory::{FrameBuffer, FramePool};
@@ -20,8 +22,8 @@ use crate::transport::{ReadHalf, WriteHalf};
 /// Bytes read ahead while the head of a frame is awaited: enough for most control messages, little to copy.
 const AHEAD_BYTES: usize = 4096;
 
-/// Most segments handed to the system at once.
-const SEGMENTS_AT_ONCE: usize = 64;
+/// Most segments handed to the system at once; more than 1024 it does not take.
+const SEGMENTS_AT_ONCE: usize = 512;
 
 /// A frame that came in.
 #[derive(Debug)]
@@ -129,7 +131,7 @@ impl FrameReader {
         }
         let mut byte = [0; 1];
         let mut context = Context::from_waker(Waker::noop());
-        let read = std::pin::Pin::new(&mut self.read);
+        let read = Pin::new(&mut self.read);
         !matches!(
             read.poll_read(&mut context, &mut ReadBuf::new(&mut byte)),
             Poll::Pending
@@ -260,17 +262,7 @@ impl FrameWriter {
     /// Cancel safe: what was not sent stays queued.
     pub(crate) async fn flush(&mut self) -> Result<()> {
         while !self.queue.is_empty() {
-            let mut slices = [IoSlice::new(&[]); SEGMENTS_AT_ONCE];
-            let mut filled = 0;
-            for (slice, segment) in slices.iter_mut().zip(&self.queue) {
-                let bytes = segment.as_slice();
-                let from = if filled == 0 { self.sent } else { 0 };
-                *slice = IoSlice::new(bytes.get(from..).unwrap_or_default());
-                filled += 1;
-            }
-            let written = self
-                .write
-                .write_vectored(slices.get(..filled).unwrap_or_default())
+            let written = poll_fn(|context| self.poll_write(context))
                 .await
                 .map_err(lost)?;
             if written == 0 {
@@ -279,6 +271,20 @@ impl FrameWriter {
             self.advance(written);
         }
         Ok(())
+    }
+
+    /// Hands as much of the queue to the system as it takes.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let mut slices = [IoSlice::new(&[]); SEGMENTS_AT_ONCE];
+        let mut filled = 0;
+        for (slice, segment) in slices.iter_mut().zip(&self.queue) {
+            let bytes = segment.as_slice();
+            let from = if filled == 0 { self.sent } else { 0 };
+            *slice = IoSlice::new(bytes.get(from..).unwrap_or_default());
+            filled += 1;
+        }
+        let slices = slices.get(..filled).unwrap_or_default();
+        Pin::new(&mut self.write).poll_write_vectored(context, slices)
     }
 
     fn advance(&mut self, written: usize) {
@@ -299,6 +305,7 @@ impl FrameWriter {
 mod tests {
     use super::*;
     use messages::{request, response};
+    use tokio::io::AsyncWriteExt;
 
     fn halves(buffer_bytes: usize) -> (FrameWriter, FrameReader) {
         let (near, far) = tokio::io::duplex(buffer_bytes);

@@ -45,6 +45,21 @@ pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream};
 /// needed to send or receive it, and with what cutting and padding add to it, half a huge page.
 const DEFAULT_FRAME_BYTES: usize = 928 << 10;
 
+/// Tables of many columns have larger frames, so that each column has at least so much in each: short stretches of memory
+/// are slow to read and to send.
+const COLUMN_BYTES: usize = 40 << 10;
+
+/// But no larger than this, which with what comes on top still fits a unit of the usual size.
+const WIDEST_FRAME_BYTES: usize = 3712 << 10;
+
+/// The size of frames where the client asks for none.
+fn default_frame_bytes(schema: &arrow_schema::Schema) -> usize {
+    let columns = schema.flattened_fields().len();
+    columns
+        .saturating_mul(COLUMN_BYTES)
+        .clamp(DEFAULT_FRAME_BYTES, WIDEST_FRAME_BYTES)
+}
+
 /// How long tickets are good.
 const TICKET_LIFETIME: Duration = Duration::from_secs(3600);
 

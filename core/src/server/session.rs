@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::stats::Active;
 use super::table::{Scan, UnitEvent};
-use super::{DEFAULT_FRAME_BYTES, Shared};
+use super::{Shared, default_frame_bytes};
 use super::{answers, inline};
 use crate::connection::{Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
@@ -328,10 +328,16 @@ impl Session {
             encoder: Encoder::try_new(Arc::clone(scan.schema()))?,
             frame_bytes: Some(read.max_frame_bytes)
                 .filter(|&bytes| bytes > 0)
-                .map_or(DEFAULT_FRAME_BYTES, |bytes| {
-                    usize::try_from(bytes.min(self.shared.limits.frame_bytes)).unwrap_or(usize::MAX)
-                }),
-            batch_rows: Some(read.batch_rows).filter(|&rows| rows > 0),
+                .map_or_else(
+                    || default_frame_bytes(scan.schema()),
+                    |bytes| {
+                        usize::try_from(bytes.min(self.shared.limits.frame_bytes))
+                            .unwrap_or(usize::MAX)
+                    },
+                ),
+            batch_rows: usize::try_from(read.batch_rows)
+                .ok()
+                .filter(|&rows| rows > 0),
             left: limit,
             end: messages::ReadEnd::default(),
         };
@@ -389,7 +395,25 @@ impl Session {
         if batch.num_rows() == 0 && sending.end.bytes > 0 {
             return Ok(());
         }
-        for part in sending.cut(&batch) {
+        let rows = batch.num_rows();
+        let step = sending.batch_rows.unwrap_or(rows).max(1);
+        if rows <= step {
+            return self.send_frames(sending, &batch).await;
+        }
+        for start in (0..rows).step_by(step) {
+            let part = batch.slice(start, step.min(rows - start));
+            self.send_frames(sending, &part).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends rows in as many frames as their size wants.
+    async fn send_frames(
+        &mut self,
+        sending: &mut Sending,
+        batch: &arrow_array::RecordBatch,
+    ) -> Result<(), Stop> {
+        for part in cut_rows(batch, sending.frame_bytes) {
             let payload = sending.encoder.encode(&part)?;
             let (bytes, rows) = (payload.len() as u64, part.num_rows() as u64);
             self.writer.queue_batch(payload)?;
@@ -412,32 +436,10 @@ impl Session {
 struct Sending {
     encoder: Encoder,
     frame_bytes: usize,
-    batch_rows: Option<u64>,
+    batch_rows: Option<usize>,
     /// Rows that the limit leaves.
     left: Option<u64>,
     end: messages::ReadEnd,
-}
-
-impl Sending {
-    fn cut(&self, batch: &arrow_array::RecordBatch) -> Vec<arrow_array::RecordBatch> {
-        let rows = batch.num_rows();
-        let step = self
-            .batch_rows
-            .map_or(rows, |most| usize::try_from(most).unwrap_or(rows))
-            .max(1);
-        if rows <= step {
-            return cut_rows(batch, self.frame_bytes);
-        }
-        let starts = (0..rows).step_by(step);
-        starts
-            .flat_map(|start| {
-                cut_rows(
-                    &batch.slice(start, step.min(rows - start)),
-                    self.frame_bytes,
-                )
-            })
-            .collect()
-    }
 }
 
 fn too_late() -> Error {
