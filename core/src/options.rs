@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::protocol::limits::Validation;
 
 /// When TLS is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +94,9 @@ options! {
     batch_rows: u64 = positive;
     /// Frames are cut to about this size: a size. By default the server chooses.
     max_frame_bytes: u64 = size;
+    /// What is checked of the rows that come in: `full` or `trusted`. Default `full`; `trusted` leaves out the values of
+    /// strings, dictionary keys and offsets, and is for servers that one would run code of.
+    validate: Validation = validation;
     /// The snapshot to read: its id. By default the newest.
     snapshot: String = text;
 }
@@ -157,6 +161,14 @@ fn tls_mode(value: &str) -> Parsed<TlsMode> {
         "on" => Ok(TlsMode::On),
         "skip-verify" => Ok(TlsMode::SkipVerify),
         _ => Err("expected off, on or skip-verify"),
+    }
+}
+
+fn validation(value: &str) -> Parsed<Validation> {
+    match value {
+        "full" => Ok(Validation::Full),
+        "trusted" => Ok(Validation::Trusted),
+        _ => Err("expected full or trusted"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The client: tables of a server, plans of scans, and readers of their partitions.
 
+mod described;
 mod merge;
 mod pool;
 mod reader;
@@ -9,6 +10,7 @@ mod stripe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::described::Described;
 use self::pool::{INLINE_UP_TO_BYTES, Patience, Pool, unexpected};
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -64,6 +66,7 @@ pub struct Client {
     pool: Arc<Pool>,
     options: Arc<Options>,
     table: Option<String>,
+    described: Arc<Described>,
 }
 
 impl std::fmt::Debug for Client {
@@ -92,6 +95,7 @@ impl Client {
             pool: Pool::new(parsed.location, &options),
             options: Arc::new(options),
             table: parsed.table,
+            described: Arc::default(),
         })
     }
 
@@ -238,7 +242,8 @@ impl Client {
         }
     }
 
-    /// What a table is, at the given snapshot, else that of the options, else the newest.
+    /// What a table is, at the given snapshot, else that of the options, else the newest. What has been described at a
+    /// snapshot before is not asked for again.
     ///
     /// # Errors
     /// `not_found`, `expired`, and those of the server and the connection.
@@ -246,23 +251,28 @@ impl Client {
         let snapshot = snapshot
             .or(self.options.snapshot.as_deref())
             .unwrap_or_default();
+        if let Some(known) = self.described.find(table, snapshot) {
+            return Ok(known);
+        }
         let describe = messages::DescribeTable {
             name: table.to_owned(),
             snapshot: snapshot.to_owned(),
         };
-        match self
+        let answer = self
             .call(request::Kind::DescribeTable(describe))
             .await
-            .map_err(|error| error.with_table(table))?
-        {
+            .map_err(|error| error.with_table(table))?;
+        let info = match answer {
             response::Kind::TableInfo(info) => TableInfo::from_proto(&info, self.pool.limits()),
             _ => Err(unexpected("another answer to a description")),
-        }
-        .map_err(|error| {
+        };
+        let info = info.map_err(|error| {
             error
                 .with_table(table)
                 .with_peer(self.location().to_string())
-        })
+        })?;
+        self.described.keep(&info);
+        Ok(info)
     }
 
     /// Plans a scan. What the request leaves open is taken from the options.

@@ -217,7 +217,10 @@ impl Pool {
             location,
             tls: options.tls,
             connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
-            limits: DecodeLimits::default(),
+            limits: DecodeLimits {
+                validation: options.validate.unwrap_or_default(),
+                ..DecodeLimits::default()
+            },
             frames: FramePool::new(MOST_IDLE_BYTES),
             idle: Mutex::default(),
             refused_by: Mutex::default(),

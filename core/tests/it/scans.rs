@@ -262,6 +262,35 @@ async fn a_plan_goes_on_reading_the_rows_from_before_a_swap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_described_once_for_each_snapshot() {
+    let (server, client) = serve(MemoryTable::try_new(vec![rows(0, 10)]).unwrap()).await;
+    let newest = client.describe("t", None).await.unwrap();
+    let snapshot = newest.snapshot.clone();
+    let other = client.clone();
+    server.shutdown(Duration::from_secs(10)).await;
+    // Nobody is there to ask.
+    let known = other.describe("t", snapshot.as_deref()).await.unwrap();
+    assert_eq!(format!("{known:?}"), format!("{newest:?}"));
+    for (table, snapshot) in [
+        ("t", None),
+        ("t", Some("another")),
+        ("u", snapshot.as_deref()),
+    ] {
+        let error = client.describe(table, snapshot).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trusted_servers_rows_are_the_same() {
+    let table = batches(100_000);
+    let whole = concat_batches(&table[0].schema(), &table).unwrap();
+    let options = Options::default().with("validate", "trusted").unwrap();
+    let (_server, client) = serve_with(MemoryTable::try_new(table).unwrap(), options).await;
+    assert_eq!(read_all(&client, &ScanRequest::table("t")).await, whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn statistics_are_those_of_the_rows() {
     let (_server, client) = serve(MemoryTable::try_new(batches(1000)).unwrap()).await;
     let info = client.describe("t", None).await.unwrap();

@@ -13,6 +13,7 @@ mod encode;
 mod index;
 mod message;
 mod schema;
+mod soundness;
 mod standalone;
 
 pub use cut::cut_rows;
