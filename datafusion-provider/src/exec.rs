@@ -24,6 +24,7 @@ use lightstream_core::Client;
 use lightstream_core::protocol::plan::{Partition, ScanPlan};
 
 use crate::convert::{ordering, statistics};
+use crate::share::Executions;
 use crate::stream::ScanStream;
 
 /// What was asked of the server, as far as it still matters after planning.
@@ -39,12 +40,16 @@ pub(crate) struct ScanRequested {
     pub limit: Option<usize>,
     /// Rows were asked for in the table's order.
     pub is_ordered: bool,
+    /// Streams may take over partitions from each other.
+    pub is_shared: bool,
 }
 
 /// A scan of a remote table, planned at its server.
 ///
-/// Each partition of DataFusion is one partition of the server, or a run of neighbours where the server made more than
-/// were asked for. Batches are handed on as they come off the wire, whatever `datafusion.execution.batch_size` says:
+/// Each partition of DataFusion begins with one partition of the server, or a run of neighbours. Where no order is
+/// promised, a stream that is done takes over from one that is behind, so that a slow partition does not hold back the
+/// rest; `datafusion.execution.enable_file_stream_work_stealing` turns that off, for engines that execute the partitions
+/// of a plan in different places. Batches are handed on as they come off the wire, whatever `datafusion.execution.batch_size` says:
 /// cutting them smaller would only cost. (The option `batch_rows` bounds them at the server.) A stream ends only after
 /// the server has confirmed every row; dropping it ends the work on both sides.
 #[derive(Clone)]
@@ -57,6 +62,7 @@ pub struct LightstreamExec {
     fetch: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    executions: Arc<Executions>,
 }
 
 impl LightstreamExec {
@@ -89,6 +95,7 @@ impl LightstreamExec {
             groups,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
+            executions: Arc::default(),
         }
     }
 
@@ -107,7 +114,15 @@ impl LightstreamExec {
         &self.plan
     }
 
-    /// The server's partitions that one partition of DataFusion reads, in order; none where there is no such partition.
+    /// Whether streams take over partitions from each other.
+    fn is_shared(&self) -> bool {
+        self.requested.is_shared
+            && !self.requested.is_ordered
+            && self.plan.partitions.len() > self.groups.len()
+            && self.groups.len() > 1
+    }
+
+    /// The server's partitions that one partition of DataFusion begins with, in order; none where there is no such partition.
     pub fn server_partitions(&self, partition: usize) -> &[Partition] {
         let group = self.groups.get(partition).cloned().unwrap_or_default();
         self.plan.partitions.get(group).unwrap_or_default()
@@ -131,8 +146,8 @@ impl LightstreamExec {
             known.total_byte_size = bytes
                 .fold(Precision::Exact(0), |sum, bytes| sum.add(&bytes))
                 .to_inexact();
-            // Partitions are counted before filters.
-            if !self.requested.exact_filters.is_empty() {
+            // Partitions are counted before filters, and streams may read others than they begin with.
+            if !self.requested.exact_filters.is_empty() || self.is_shared() {
                 known = known.to_inexact();
             }
         }
@@ -284,7 +299,7 @@ impl ExecutionPlan for LightstreamExec {
     fn execute(
         &self,
         partition: usize,
-        _context: Arc<TaskContext>,
+        context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         if partition >= self.groups.len() {
             return internal_err!(
@@ -292,18 +307,33 @@ impl ExecutionPlan for LightstreamExec {
                 self.groups.len()
             );
         }
-        let partitions = self.server_partitions(partition).to_vec();
+        let partitions: Box<dyn Iterator<Item = usize> + Send> = if self.is_shared() {
+            let shares = self.executions.shares(&context, &self.groups);
+            Box::new(shares.begin(partition))
+        } else {
+            Box::new(self.groups.get(partition).cloned().unwrap_or_default())
+        };
+        let plan = Arc::clone(&self.plan);
+        let partitions = partitions.filter_map(move |index| plan.partitions.get(index).cloned());
         let schema: SchemaRef = Arc::clone(&self.plan.schema);
         let stream = ScanStream::new(
             self.client.clone(),
             self.requested.table.clone(),
             schema,
-            partitions,
+            Box::new(partitions),
             self.fetch,
             &self.metrics,
             partition,
         );
         Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self {
+            metrics: ExecutionPlanMetricsSet::new(),
+            executions: Arc::default(),
+            ..self.as_ref().clone()
+        }))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -340,6 +370,7 @@ impl ExecutionPlan for LightstreamExec {
         Some(Arc::new(Self {
             fetch,
             metrics: ExecutionPlanMetricsSet::new(),
+            executions: Arc::default(),
             ..self.clone()
         }))
     }

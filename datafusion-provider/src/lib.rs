@@ -62,6 +62,7 @@ mod convert;
 mod exec;
 mod scan;
 pub mod serve;
+mod share;
 mod stream;
 mod table;
 

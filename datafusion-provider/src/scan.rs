@@ -23,6 +23,12 @@ use crate::convert::{error, filter, schema};
 use crate::exec::{LightstreamExec, ScanRequested};
 use crate::table::LightstreamTable;
 
+/// Where streams share the partitions of the server, each begins with about so many of them,
+const SHARES: u64 = 4;
+
+/// but none of them is smaller than this: each costs a request.
+const SHARED_BYTES: u64 = 32 << 20;
+
 /// Plans a scan that gives exactly the rows that DataFusion was promised.
 pub(crate) async fn plan(
     table: &LightstreamTable,
@@ -40,6 +46,10 @@ pub(crate) async fn plan(
         // A limit counts the rows that are left, so whoever applies it must apply every filter.
         limit: limit.filter(|_| filters.are_all_exact && filters.withheld.is_empty()),
         target_partitions,
+        may_share: state
+            .config_options()
+            .execution
+            .enable_file_stream_work_stealing,
     };
     let planned = request.plan().await?;
     let broken = filters.broken_promises(&planned);
@@ -206,6 +216,8 @@ struct Request<'a> {
     projection: Option<Vec<usize>>,
     limit: Option<usize>,
     target_partitions: usize,
+    /// Streams may take over partitions from each other.
+    may_share: bool,
 }
 
 impl Request<'_> {
@@ -213,6 +225,16 @@ impl Request<'_> {
     fn is_ordered(&self) -> bool {
         self.table.client().options().ordered.unwrap_or(false)
             || !self.table.info().ordering.is_empty()
+    }
+
+    /// How many partitions the server is asked for.
+    fn wanted_partitions(&self) -> u64 {
+        let streams = self.target_partitions as u64;
+        if streams == 1 || self.is_ordered() || !self.may_share {
+            return streams;
+        }
+        let bytes = self.table.info().statistics.bytes.value().unwrap_or(0);
+        streams.max((streams * SHARES).min(bytes / SHARED_BYTES))
     }
 
     async fn plan(&self) -> Result<ScanPlan> {
@@ -226,7 +248,7 @@ impl Request<'_> {
         request.snapshot = options.snapshot.clone();
         request.max_partitions = options
             .partitions
-            .or_else(|| u32::try_from(self.target_partitions).ok());
+            .or_else(|| u32::try_from(self.wanted_partitions()).ok());
         request.ordered = self.is_ordered();
         let plan = client
             .plan(&request)
@@ -253,6 +275,7 @@ impl Request<'_> {
             inexact_filters: self.filters.answered(&plan, Support::Inexact),
             limit: self.limit,
             is_ordered: self.is_ordered(),
+            is_shared: self.may_share,
         };
         LightstreamExec::new(
             self.table.client().clone(),

@@ -21,12 +21,15 @@ use lightstream_core::{Client, Error};
 
 use crate::convert::{error, schema};
 
+/// The partitions that are still to be read.
+type Pending = Box<dyn Iterator<Item = Partition> + Send>;
+
 /// Reads partitions in order. Dropping it ends the read that is under way.
 pub(crate) struct ScanStream {
     client: Client,
     table: String,
     schema: SchemaRef,
-    pending: std::vec::IntoIter<Partition>,
+    pending: Pending,
     reader: Option<PartitionReader>,
     /// Rows that may still be handed on; `None` for all.
     remaining: Option<usize>,
@@ -38,7 +41,7 @@ impl ScanStream {
         client: Client,
         table: String,
         schema: SchemaRef,
-        partitions: Vec<Partition>,
+        pending: Pending,
         fetch: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
         partition: usize,
@@ -47,7 +50,7 @@ impl ScanStream {
             client,
             table,
             schema,
-            pending: partitions.into_iter(),
+            pending,
             reader: None,
             remaining: fetch,
             metrics: ScanMetrics::new(metrics, partition),
@@ -120,7 +123,7 @@ impl ScanStream {
 
     fn end(&mut self) {
         self.end_partition();
-        self.pending = Vec::new().into_iter();
+        self.pending = Box::new(std::iter::empty());
     }
 }
 

@@ -6,5 +6,7 @@ mod faults;
 mod filter_conformance;
 mod golden;
 mod pushdown;
+mod sharing;
+mod stripes;
 mod tickets;
 mod tpch;

@@ -1,4 +1,5 @@
-//! Tables made for tests: rows of many types, a table of small units, one without end and one that never answers.
+//! Tables made for tests: rows of many types, tables of small units, of a slow partition, without end, and one that
+//! never answers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use lightstream_core::protocol::request::ScanRequest;
 use lightstream_core::protocol::statistics::{Precision, Statistics};
 use lightstream_core::protocol::table::{Capabilities, SortColumn, TableInfo, TableKind};
 use lightstream_core::server::{Scan, ScanPartition, Table, UnitEvent, UnitStream, Units};
+use tokio::sync::Semaphore;
 
 /// Batches of columns of many types, with nulls; `id` ascends from 0, and each batch has a dictionary of its own.
 pub fn many_types(batches: usize, rows_each: usize) -> Vec<RecordBatch> {
@@ -162,6 +164,57 @@ impl Table for SmallUnits {
             schema,
             filters,
             partitions,
+            read: Box::new(read),
+        }))
+    }
+}
+
+/// A table of four partitions. The first gives nothing before the three others have been read.
+pub struct FirstIsLast {
+    rows: RecordBatch,
+    others_read: Arc<Semaphore>,
+}
+
+impl FirstIsLast {
+    /// Each partition has these rows.
+    pub fn new(rows: RecordBatch) -> Self {
+        Self {
+            rows,
+            others_read: Arc::new(Semaphore::new(0)),
+        }
+    }
+}
+
+#[async_trait]
+impl Table for FirstIsLast {
+    async fn describe(&self, name: &str, _snapshot: Option<&str>) -> Result<TableInfo> {
+        Ok(info(name, &self.rows.schema()))
+    }
+
+    async fn plan(&self, request: &ScanRequest) -> Result<Arc<dyn Scan>> {
+        let partition = ScanPartition {
+            units: 1,
+            resumable: true,
+            ..ScanPartition::default()
+        };
+        let (rows, others_read) = (self.rows.clone(), Arc::clone(&self.others_read));
+        let read = move |partition: usize, _: Units| {
+            let (rows, others_read) = (rows.clone(), Arc::clone(&others_read));
+            let first = async move {
+                if partition == 0 {
+                    others_read.acquire_many(3).await.unwrap().forget();
+                } else {
+                    others_read.add_permits(1);
+                }
+                Ok(UnitEvent::Batch(rows))
+            };
+            let end = stream::iter([Ok(UnitEvent::End(0))]);
+            stream::once(first).chain(end).boxed()
+        };
+        Ok(Arc::new(TestScan {
+            schema: self.rows.schema(),
+            filters: vec![Support::Unsupported; request.filter.conjuncts.len()],
+            partitions: vec![partition; 4],
             read: Box::new(read),
         }))
     }
