@@ -10,7 +10,7 @@ use lightstream_core::Client;
 use lightstream_core::protocol::request::ScanRequest;
 use lightstream_core::server::MemoryTable;
 use lightstream_tests::isolated::isolated;
-use lightstream_tests::process::memory_bytes;
+use lightstream_tests::process::{memory_bytes, peak_memory_bytes};
 use lightstream_tests::proxy::{Direction, Ending, Fault, Proxy};
 use lightstream_tests::rows::assert_same;
 use lightstream_tests::servers::{options, scan, serve};
@@ -159,4 +159,44 @@ async fn keep_a_row_of_each_batch(streams: &str) {
         // Kept rows that refer to whole frames must be able to fail this.
         assert!(!keeps_slices || referred > 400 * MIB);
     }
+}
+
+#[test]
+fn a_slow_consumer_of_a_long_stream_costs_little_memory() {
+    isolated(
+        "stripes::a_slow_consumer_of_a_long_stream_costs_little_memory",
+        || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(consume_slowly());
+        },
+    );
+}
+
+/// 20 GiB from a server in the same process, whose table is one batch again and again.
+async fn consume_slowly() {
+    const BATCHES: usize = 20 << 10;
+    let batch = numbers(1).remove(0);
+    let rows = batch.num_rows();
+    let server = serve(MemoryTable::try_new(vec![batch; BATCHES]).unwrap()).await;
+    let client = Client::connect(&server.url(), options(&[("streams", "4")]))
+        .await
+        .unwrap();
+    let plan = client.plan(&whole()).await.unwrap();
+    let before = memory_bytes();
+    let mut reader = client.read(&plan.partitions[0]);
+    let (mut read, mut batches) = (0, 0);
+    while let Some(batch) = reader.try_next().await.unwrap() {
+        read += batch.num_rows();
+        batches += 1;
+        if batches % 16 == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    assert_eq!(read, rows * BATCHES);
+    let grown = peak_memory_bytes().saturating_sub(before);
+    println!(
+        "{BATCHES} MiB read, memory grew by {} MiB at most",
+        grown / MIB
+    );
+    assert!(grown < 256 * MIB);
 }

@@ -16,10 +16,11 @@ use crate::protocol::statistics::{Precision, Statistics};
 use crate::protocol::table::{Capabilities, SortColumn, TableInfo, TableKind};
 use crate::protocol::units::Units;
 
-/// A unit holds about this many bytes: large enough to be sent well, small enough to be shared out and sent again.
-const UNIT_BYTES: u64 = 4 << 20;
+/// A unit holds up to about this many bytes: large enough to be sent well, small enough to be shared out and sent again. It
+/// is four frames of the usual size, or one of the widest.
+const UNIT_BYTES: u64 = 3712 << 10;
 
-/// Rows of a unit are a multiple of this, so that validity bitmaps are cut at whole bytes.
+/// Rows of a unit of short rows are a multiple of this, so that validity bitmaps are cut at whole bytes.
 const UNIT_ROWS_STEP: u64 = 64;
 
 /// A list of batches that never changes.
@@ -63,9 +64,11 @@ fn units(source: &dyn BatchSource) -> Vec<Unit> {
             continue;
         }
         let row_bytes = bytes as f64 / rows as f64;
-        let step = ((UNIT_BYTES as f64 / row_bytes.max(0.001)) as u64)
-            .max(1)
-            .next_multiple_of(UNIT_ROWS_STEP);
+        let most = (UNIT_BYTES as f64 / row_bytes.max(0.001)) as u64;
+        let step = match most / UNIT_ROWS_STEP {
+            0 => most.max(1),
+            steps => steps * UNIT_ROWS_STEP,
+        };
         let mut start = 0;
         while start < rows {
             // A rest of less than half a unit is not worth one of its own.

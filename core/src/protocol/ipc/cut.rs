@@ -25,11 +25,12 @@ fn cut(batch: &RecordBatch, max_bytes: usize, parts: &mut Vec<RecordBatch>) {
     let rows = batch.num_rows();
     let whole = batch_bytes(batch);
     // What little is over the size is not worth another frame.
-    if rows <= 1 || whole <= max_bytes.saturating_add(max_bytes / 16) {
+    let tolerance = max_bytes / 16;
+    if rows <= 1 || whole <= max_bytes.saturating_add(tolerance) {
         parts.push(batch.clone());
         return;
     }
-    let most = whole.div_ceil(max_bytes).min(rows);
+    let most = (whole - tolerance).div_ceil(max_bytes).min(rows);
     // Slices may share what each has to send again (one long run, one long string behind many views). They are only
     // worth while as long as that does not outweigh the rest.
     for (count, tolerated) in [(most, whole / 4), (2, whole / 2)] {
