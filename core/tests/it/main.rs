@@ -10,4 +10,5 @@ mod ipc_golden;
 mod ipc_limits;
 mod ipc_payloads;
 mod proto;
+mod round_trips;
 mod scans;
