@@ -1,7 +1,7 @@
 # The commands of this repository. `make` alone prints them. All obey CARGO_TARGET_DIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system bench lint fmt
+.PHONY: help demo test test-system bench bench-link lint fmt
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,11 +13,17 @@ test: ## All tests that need nothing but this repository, with cargo-nextest whe
 	env -u ARROW_TESTING_DATA scripts/run-tests.sh
 	cargo test --locked --doc --workspace
 
-test-system: ## Tests over Arrow's own files ($ARROW_TESTING_DATA) and a minute of fuzzing (needs nightly, cargo-fuzz)
+test-system: ## Tests over Arrow's own files ($ARROW_TESTING_DATA), over a slow link (root) and a minute of fuzzing (nightly, cargo-fuzz)
 	scripts/test-system.sh
 
 bench: ## Measure Lightstream against Arrow Flight and raw TCP (minutes; a quiet machine)
 	cargo run --release --locked -p lightstream-benchmarks --bin transport --
+
+bench-link: ## The same over a link of 10 ms and 1 Gbit/s between two network namespaces (minutes; needs root)
+	benchmarks/link/run.sh --shapes numeric,string-heavy --streams 1,4 --rounds 3 --bytes 192MiB \
+		--systems raw-tcp,lightstream,flight,flight-8mib --out "$${CARGO_TARGET_DIR:-target}/bench/link"
+	benchmarks/link/run.sh --flight-info --shapes numeric --streams 1 --rounds 3 --bytes 64MiB \
+		--systems raw-tcp,lightstream,flight --out "$${CARGO_TARGET_DIR:-target}/bench/link/flight-info"
 
 lint: ## Check formatting, clippy, and that the core depends on no query engine
 	cargo fmt --all --check

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests that need more than the workspace: Arrow's own test files, and a short fuzz run.
-# Arrow's files are required. The fuzz run is left out, saying why, where its tools are missing.
+# The tests that need more than the workspace: Arrow's own test files, a slow link, and a short fuzz run.
+# Arrow's files are required. The others are left out, saying why, where what they need is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,6 +25,9 @@ export ARROW_TESTING_DATA
 
 echo "-- corpus tests"
 scripts/run-tests.sh corpus
+
+echo "-- over a slow link"
+scripts/test-link.sh
 
 echo "-- fuzzing, $fuzz_seconds seconds in all"
 skip() {

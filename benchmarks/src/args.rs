@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use serde::Serialize;
 
 use crate::shapes::Shape;
 use crate::systems::System;
@@ -37,6 +38,13 @@ pub struct Args {
     /// HTTP/2 windows of the Flight client, as 8MiB. By default tonic's own.
     #[arg(long, value_parser = size)]
     pub flight_window: Option<u64>,
+    /// Ask Flight for a plan (GetFlightInfo) before each DoGet, as a client does that was not told its tickets.
+    #[arg(long)]
+    pub flight_info: bool,
+    /// The link between the hosts, as 10:1000 for a round trip of 10 ms and 1000 Mbit/s. Fewer variants and scans are
+    /// made, nothing is kept, and what was reached is set against the link.
+    #[arg(long, value_name = "MS:MBIT", requires = "connect", value_parser = link)]
+    pub link: Option<Link>,
     /// Folder to write to. Default: `bench` in the target folder.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -97,6 +105,26 @@ impl Args {
     }
 }
 
+/// What joins two hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Link {
+    pub rtt_ms: f64,
+    /// Each way, everything that goes over the wire counted.
+    pub mbit_s: f64,
+}
+
+fn link(text: &str) -> Result<Link, String> {
+    let number = |text: &str| text.parse().ok().filter(|&number| number > 0.0);
+    text.split_once(':')
+        .and_then(|(rtt_ms, mbit_s)| {
+            Some(Link {
+                rtt_ms: number(rtt_ms)?,
+                mbit_s: number(mbit_s)?,
+            })
+        })
+        .ok_or_else(|| "expected two numbers above 0, as 10:1000".to_owned())
+}
+
 fn size(text: &str) -> Result<u64, String> {
     lightstream_core::size(text).map_err(str::to_owned)
 }
@@ -120,5 +148,9 @@ mod tests {
         assert_eq!((args.streams(), args.rounds()), (vec![1, 8], 2));
         assert_eq!((args.bytes(), args.retain_bytes()), (3 * MIB, 128 * MIB));
         assert!(Args::try_parse_from(["transport", "--bytes=many"]).is_err());
+        assert_eq!(link("0.5:100").map(|link| link.mbit_s), Ok(100.0));
+        for bad in ["10", "10:", "0:1000", "x:1"] {
+            assert!(link(bad).is_err(), "{bad}");
+        }
     }
 }

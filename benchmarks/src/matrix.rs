@@ -20,6 +20,9 @@ const GIB: f64 = (1_u64 << 30) as f64;
 /// Small scans of a round: so many alone, then by so many tasks, so many each.
 const SMALL: (usize, usize, usize) = (1000, 8, 500);
 
+/// The same over a link on which each takes long.
+const SMALL_FAR: (usize, usize, usize) = (100, 8, 50);
+
 struct Sender {
     peer: Peer,
     ready: Ready,
@@ -90,7 +93,10 @@ impl Cell {
             };
             match system {
                 System::RawTcp | System::RawTcpFresh => {
-                    contestants.extend(Variant::of(system).into_iter().map(|variant| Contestant {
+                    // A link that is slower than the hosts sees no difference between them.
+                    let most = if args.link.is_some() { 1 } else { usize::MAX };
+                    let variants = Variant::of(system).into_iter().take(most);
+                    contestants.extend(variants.map(|variant| Contestant {
                         variant: Some(variant),
                         ..plain
                     }))
@@ -165,6 +171,7 @@ impl Senders {
             retain: cell.retain,
             variant: contestant.variant,
             flight_window: args.flight_window,
+            flight_info: args.flight_info,
             host,
             place,
             facts,
@@ -203,6 +210,9 @@ pub fn run(args: &Args) -> Result<()> {
             report.records.extend(measure(args, &mut senders, cell)?);
         }
         drop(senders);
+        if args.link.is_some() {
+            continue;
+        }
         let cell = Cell {
             shape,
             streams: 1,
@@ -281,11 +291,17 @@ fn record(cell: Cell, entry: Entry) -> Record {
         .iter()
         .map(|(run, sender)| (run.usage.cpu_s + sender.cpu_s) / gib)
         .collect();
+    let first: Vec<f64> = entry
+        .runs
+        .iter()
+        .map(|(run, _)| run.first_batch_s)
+        .collect();
     let peaks = entry.runs.iter().map(|(run, _)| run.usage.peak_rss);
     let sender_peaks = entry.runs.iter().map(|(_, sender)| sender.peak_rss);
     let measured = Measured {
         gib_s: Spread::of(&rates),
         cpu_s_per_gib: Spread::of(&cpu).median,
+        first_batch_ms: Spread::of(&first).median * 1000.0,
         peak_rss_bytes: peaks.max().unwrap_or_default(),
         sender_peak_rss_bytes: sender_peaks.max().unwrap_or_default(),
         batch_ms: Percentiles::of(
@@ -327,7 +343,11 @@ fn one_row(args: &Args, senders: &mut Senders, shape: Shape) -> Result<Vec<OneRo
             entries.push((entry, Vec::new()));
         }
     }
-    let (alone, tasks, each) = SMALL;
+    let (alone, tasks, each) = if args.link.is_some() {
+        SMALL_FAR
+    } else {
+        SMALL
+    };
     let command = Command::Small { alone, tasks, each };
     for round in 0..=args.rounds() {
         for (entry, rounds) in &mut entries {

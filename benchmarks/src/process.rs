@@ -54,6 +54,8 @@ pub struct ReceiverSpec {
     pub retain: bool,
     pub variant: Option<Variant>,
     pub flight_window: Option<u64>,
+    /// The Flight client asks for a plan before it reads.
+    pub flight_info: bool,
     pub host: String,
     pub place: Place,
     pub facts: Facts,
@@ -84,6 +86,8 @@ pub enum Command {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
     pub seconds: f64,
+    /// From the request until something was handed out.
+    pub first_batch_s: f64,
     pub usage: Usage,
     pub gaps_us: Vec<u32>,
 }

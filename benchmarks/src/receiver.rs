@@ -51,6 +51,9 @@ async fn receive(mut receiver: Box<dyn Receiver>) -> (Box<dyn Receiver>, Result<
     // What was kept is freed only now.
     let run = received.map(|received| Run {
         seconds,
+        first_batch_s: received.first.map_or(seconds, |first| {
+            first.saturating_duration_since(start).as_secs_f64()
+        }),
         usage,
         gaps_us: received.gaps_us,
     });

@@ -12,6 +12,7 @@ use crate::shapes::{Facts, Shape, column_sum};
 /// When things came: the time between one and the next.
 #[derive(Debug, Default)]
 pub struct Arrivals {
+    pub first: Option<Instant>,
     last: Option<Instant>,
     pub gaps_us: Vec<u32>,
 }
@@ -19,6 +20,7 @@ pub struct Arrivals {
 impl Arrivals {
     pub fn note(&mut self) {
         let now = Instant::now();
+        self.first.get_or_insert(now);
         if let Some(last) = self.last.replace(now) {
             let gap = now.duration_since(last).as_micros();
             self.gaps_us.push(u32::try_from(gap).unwrap_or(u32::MAX));

@@ -13,6 +13,19 @@ pub fn records(report: &Report) -> Result<String> {
     for record in &report.one_row {
         list.push(serde_json::to_value(record)?);
     }
+    for record in &mut list {
+        let Value::Object(fields) = record else {
+            continue;
+        };
+        if let Some(link) = &report.link {
+            fields.insert("link".to_owned(), serde_json::to_value(link)?);
+        }
+        let is_flight =
+            matches!(fields.get("system"), Some(Value::String(name)) if name.starts_with("flight"));
+        if report.flight_info && is_flight {
+            fields.insert("flight_info".to_owned(), true.into());
+        }
+    }
     // One line for each, so that runs can be compared by eye.
     let lines: Vec<String> = list.iter().map(Value::to_string).collect();
     Ok(format!("[\n{}\n]\n", lines.join(",\n")))
@@ -23,7 +36,7 @@ pub mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::Args;
+    use crate::args::{Args, Link};
     use crate::measure::{Percentiles, Spread};
     use crate::report::{Measured, OneRow, Record};
 
@@ -41,6 +54,7 @@ pub mod tests {
                 gib_s: Spread::of(&[rate]),
                 cpu_s_per_gib: 1.0 / rate,
                 batch_ms: Percentiles::of(vec![1000]),
+                first_batch_ms: 1.0,
                 peak_rss_bytes: 1 << 20,
                 sender_peak_rss_bytes: 1 << 21,
             },
@@ -97,5 +111,22 @@ pub mod tests {
         assert_eq!(list[0].get("retain"), None);
         assert_eq!(list[4]["retain"], true);
         assert!(list[5].pointer("/seconds/median").unwrap().is_f64());
+        assert_eq!(list[0].get("link"), None);
+    }
+
+    #[test]
+    fn the_link_is_part_of_every_record() {
+        let mut report = report();
+        report.link = Some(Link {
+            rtt_ms: 10.0,
+            mbit_s: 100.0,
+        });
+        report.flight_info = true;
+        let list: Vec<Value> = serde_json::from_str(&records(&report).unwrap()).unwrap();
+        for record in &list {
+            assert_eq!(record["link"]["rtt_ms"], 10.0);
+            let is_flight = record["system"].as_str().unwrap().starts_with("flight");
+            assert_eq!(record.get("flight_info").is_some(), is_flight);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What was measured, and on what machine; as a table, as JSON and as plots.
 
 mod json;
+mod link;
 mod machine;
 mod svg;
 pub mod table;
@@ -11,7 +12,7 @@ use serde::Serialize;
 
 pub use self::machine::Machine;
 use crate::Result;
-use crate::args::Args;
+use crate::args::{Args, Link};
 use crate::measure::{Percentiles, Spread};
 
 /// One system in one cell.
@@ -38,6 +39,8 @@ pub struct Measured {
     /// Of sender and receiver together.
     pub cpu_s_per_gib: f64,
     pub batch_ms: Percentiles,
+    /// From the request until the first batch was handed out.
+    pub first_batch_ms: f64,
     /// Of the receiver.
     pub peak_rss_bytes: u64,
     /// With the table that it holds.
@@ -65,6 +68,10 @@ pub struct Report {
     pub machine: Machine,
     pub records: Vec<Record>,
     pub one_row: Vec<OneRow>,
+    /// Where the hosts are joined by a link that is known.
+    pub link: Option<Link>,
+    /// Flight asked for its plans.
+    pub flight_info: bool,
 }
 
 impl Report {
@@ -73,6 +80,8 @@ impl Report {
             machine: Machine::here(args),
             records: Vec::new(),
             one_row: Vec::new(),
+            link: args.link,
+            flight_info: args.flight_info,
         })
     }
 

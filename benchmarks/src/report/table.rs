@@ -66,6 +66,7 @@ fn write(report: &Report, text: &mut String) -> std::fmt::Result {
             )?;
         }
     }
+    super::link::write(report, text)?;
     summary(report, text)
 }
 

@@ -7,12 +7,14 @@ use std::net::ToSocketAddrs;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
+use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::{
-    Action, ActionType, Criteria, Empty, FlightClient, FlightData, FlightDescriptor, FlightInfo,
-    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
+    Action, ActionType, Criteria, Empty, FlightClient, FlightData, FlightDescriptor,
+    FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, PollInfo, PutResult,
+    SchemaResult, Ticket,
 };
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -65,7 +67,9 @@ type Answers<T> = BoxStream<'static, std::result::Result<T, Status>>;
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
 fn not_offered<T>() -> Answer<T> {
-    Err(Status::unimplemented("only do_get is offered"))
+    Err(Status::unimplemented(
+        "only get_flight_info and do_get are offered",
+    ))
 }
 
 #[async_trait]
@@ -104,8 +108,19 @@ impl FlightService for Tables {
         not_offered()
     }
 
-    async fn get_flight_info(&self, _: Request<FlightDescriptor>) -> Answer<FlightInfo> {
-        not_offered()
+    /// The command of the descriptor is the ticket.
+    async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<FlightInfo> {
+        let command = request.into_inner().cmd;
+        let schema = match &*command {
+            ticket if ticket == ONE_ROW.as_bytes() => Some(self.one_row.schema()),
+            _ => self.batches.first().map(RecordBatch::schema),
+        };
+        let schema = schema.ok_or_else(|| Status::not_found("there is no table"))?;
+        let info = FlightInfo::new()
+            .try_with_schema(&schema)
+            .map_err(|error| Status::internal(error.to_string()))?;
+        let endpoint = FlightEndpoint::new().with_ticket(Ticket::new(command));
+        Ok(Response::new(info.with_endpoint(endpoint)))
     }
 
     async fn poll_flight_info(&self, _: Request<FlightDescriptor>) -> Answer<PollInfo> {
@@ -193,13 +208,32 @@ pub async fn connect(spec: &ReceiverSpec) -> Result<FlightReceiver> {
     })
 }
 
+/// Reads what a ticket names; where a plan is wanted, what the ticket in the plan names.
+async fn read(
+    client: FlightServiceClient<Channel>,
+    ticket: String,
+    planned: bool,
+) -> Result<FlightRecordBatchStream> {
+    let mut client = FlightClient::new_from_inner(client);
+    let mut ticket = Ticket::new(ticket);
+    if planned {
+        let descriptor = FlightDescriptor::new_cmd(ticket.ticket);
+        let info = client.get_flight_info(descriptor).await?;
+        let endpoint = info.endpoint.into_iter().next();
+        ticket = endpoint
+            .and_then(|endpoint| endpoint.ticket)
+            .ok_or("a plan without a ticket")?;
+    }
+    Ok(client.do_get(ticket).await?)
+}
+
 async fn fetch(
     client: FlightServiceClient<Channel>,
     ticket: String,
+    planned: bool,
     mut verifier: Verifier,
 ) -> Result<Verifier> {
-    let mut client = FlightClient::new_from_inner(client);
-    let mut batches = client.do_get(Ticket::new(ticket)).await?;
+    let mut batches = read(client, ticket, planned).await?;
     while let Some(batch) = batches.try_next().await? {
         verifier.take(batch)?;
     }
@@ -216,7 +250,12 @@ impl Receiver for FlightReceiver {
             .map(|(index, client)| {
                 let verifier = Verifier::new(self.spec.shape, self.spec.retain);
                 let ticket = format!("{index}/{}", self.spec.streams);
-                tokio::spawn(fetch(client.clone(), ticket, verifier))
+                tokio::spawn(fetch(
+                    client.clone(),
+                    ticket,
+                    self.spec.flight_info,
+                    verifier,
+                ))
             })
             .collect();
         let mut streams = Vec::new();
@@ -228,10 +267,11 @@ impl Receiver for FlightReceiver {
 
     fn one_row(&self) -> Result<Fetch> {
         let client = self.clients.first().ok_or("no connection")?.clone();
+        let planned = self.spec.flight_info;
         Ok(Arc::new(move || {
-            let mut client = FlightClient::new_from_inner(client.clone());
+            let client = client.clone();
             Box::pin(async move {
-                let mut batches = client.do_get(Ticket::new(ONE_ROW)).await?;
+                let mut batches = read(client, ONE_ROW.to_owned(), planned).await?;
                 let mut rows = 0;
                 while let Some(batch) = batches.try_next().await? {
                     rows += batch.num_rows();

@@ -6,6 +6,7 @@ pub mod raw_tcp;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use clap::ValueEnum;
@@ -52,6 +53,8 @@ pub struct Listening {
 
 /// What was received and found right.
 pub struct Received {
+    /// When the first of all streams gave something.
+    pub first: Option<Instant>,
     pub gaps_us: Vec<u32>,
     /// What was to be kept.
     _kept: Box<dyn Any + Send>,
@@ -61,6 +64,8 @@ impl Received {
     /// What came on all streams of batches, if it is the whole table.
     fn verified(streams: Vec<Verifier>, facts: &Facts) -> Result<Self> {
         check_whole(&streams, facts)?;
+        let first = streams.iter().filter_map(|stream| stream.arrivals.first);
+        let first = first.min();
         let mut gaps_us = Vec::new();
         let mut kept = Vec::new();
         for stream in streams {
@@ -68,6 +73,7 @@ impl Received {
             kept.push(stream.kept);
         }
         Ok(Self {
+            first,
             gaps_us,
             _kept: Box::new(kept),
         })

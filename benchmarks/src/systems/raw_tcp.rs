@@ -411,15 +411,18 @@ impl Receiver for RawReceiver {
             .into_iter()
             .map(|stream| tokio::spawn(stream.receive()))
             .collect();
+        let mut first = None;
         let mut gaps_us = Vec::new();
         let mut kept = Vec::new();
         for task in tasks {
             let mut stream = task.await??;
+            first = first.into_iter().chain(stream.arrivals.first).min();
             gaps_us.append(&mut stream.arrivals.gaps_us);
             kept.append(&mut stream.kept);
             self.streams.push(stream);
         }
         Ok(Received {
+            first,
             gaps_us,
             _kept: Box::new(kept),
         })

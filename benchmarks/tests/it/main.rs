@@ -87,7 +87,8 @@ fn one_host_sends_and_another_receives() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let ran = transport(out.path())
-        .args(["--streams=2", "--shapes=mixed", "--connect", &address])
+        .args(["--streams=2", "--shapes=mixed", "--flight-info"])
+        .args(["--connect", &address])
         .output()
         .unwrap();
     sender.kill().unwrap();
@@ -95,6 +96,7 @@ fn one_host_sends_and_another_receives() {
     let errors = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{errors}");
     let text = std::fs::read_to_string(out.path().join("transport.json")).unwrap();
+    assert!(text.contains("\"flight_info\":true"));
     for system in SYSTEMS {
         assert_eq!(
             text.contains(&format!("\"{system}\"")),
