@@ -1,10 +1,10 @@
 # The commands of this repository. `make` alone prints them. All obey CARGO_TARGET_DIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system bench bench-link lint fmt
+.PHONY: help demo test test-system bench bench-link bench-queries lint fmt
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Serve the example data on this machine and query it
 	cargo run --locked -p lightstream-examples --bin demo
@@ -24,6 +24,9 @@ bench-link: ## The same over a link of 10 ms and 1 Gbit/s between two network na
 		--systems raw-tcp,lightstream,flight,flight-8mib --out "$${CARGO_TARGET_DIR:-target}/bench/link"
 	benchmarks/link/run.sh --flight-info --shapes numeric --streams 1 --rounds 3 --bytes 64MiB \
 		--systems raw-tcp,lightstream,flight --out "$${CARGO_TARGET_DIR:-target}/bench/link/flight-info"
+
+bench-queries: ## Time DataFusion over local tables, Lightstream and Arrow Flight (minutes; a quiet machine)
+	cargo run --release --locked -p lightstream-bench-queries --bin queries --
 
 lint: ## Check formatting, clippy, and that the core depends on no query engine
 	cargo fmt --all --check

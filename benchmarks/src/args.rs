@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 
+use crate::output::default_folder;
 use crate::shapes::Shape;
 use crate::systems::System;
 
@@ -98,10 +99,7 @@ impl Args {
     }
 
     pub fn out(&self) -> PathBuf {
-        self.out.clone().unwrap_or_else(|| {
-            let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-            PathBuf::from(target).join("bench")
-        })
+        self.out.clone().unwrap_or_else(default_folder)
     }
 }
 

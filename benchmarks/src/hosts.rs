@@ -7,7 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Result;
-use crate::process::{SenderSpec, spawn};
+use crate::messages::SenderSpec;
+use crate::process::spawn;
 use crate::systems::System;
 
 /// The port where senders are asked for, unless another is named. Those of the systems follow.

@@ -6,8 +6,7 @@
 mod args;
 mod hosts;
 mod matrix;
-mod measure;
-mod process;
+mod messages;
 mod receiver;
 mod report;
 mod sender;
@@ -16,11 +15,9 @@ mod systems;
 mod verify;
 
 use clap::Parser;
+use lightstream_benchmarks::{Result, flight, machine, measure, output, process, random, raw_tcp};
 
 use args::{Args, Role};
-
-/// What can go wrong ends the whole run: numbers next to an error would mean nothing.
-type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> std::process::ExitCode {
     let args = Args::parse();

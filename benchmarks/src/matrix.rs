@@ -9,11 +9,12 @@ use crate::Result;
 use crate::args::Args;
 use crate::hosts::host_and_port;
 use crate::measure::{Percentiles, Spread, Usage, percentile};
-use crate::process::{Command, Peer, Place, Ready, ReceiverSpec, Run, SenderSpec, Small};
+use crate::messages::{Command, Place, Ready, ReceiverSpec, Run, SenderSpec, Small};
+use crate::process::Peer;
+use crate::raw_tcp::Variant;
 use crate::report::{self, Measured, OneRow, Record, Report};
 use crate::shapes::{Facts, Shape};
 use crate::systems::System;
-use crate::systems::raw_tcp::Variant;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
@@ -95,8 +96,8 @@ impl Cell {
                 System::RawTcp | System::RawTcpFresh => {
                     // A link that is slower than the hosts sees no difference between them.
                     let most = if args.link.is_some() { 1 } else { usize::MAX };
-                    let variants = Variant::of(system).into_iter().take(most);
-                    contestants.extend(variants.map(|variant| Contestant {
+                    let variants = system.variants().iter().take(most);
+                    contestants.extend(variants.map(|&variant| Contestant {
                         variant: Some(variant),
                         ..plain
                     }))
@@ -188,7 +189,7 @@ impl Senders {
 
 pub fn run(args: &Args) -> Result<()> {
     let mut report = Report::new(args)?;
-    eprintln!("{}\n", report.machine.summary());
+    eprintln!("{}\n", report.setting.summary());
     for (place, &shape) in args.shapes.iter().enumerate() {
         let cells: Vec<Cell> = args
             .streams()

@@ -1,5 +1,7 @@
 //! What a process costs, and how measurements are summed up.
 
+use std::time::Instant;
+
 use serde::{Deserialize, Serialize};
 
 /// CPU seconds of this process so far, user and system together.
@@ -25,15 +27,20 @@ pub fn peak_rss() -> u64 {
 /// What a process has cost since it was asked to start counting.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Usage {
+    /// CPU seconds, user and system together.
     pub cpu_s: f64,
+    /// The peak of its resident memory, in bytes.
     pub peak_rss: u64,
 }
 
 /// Median, least and greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
+    /// Of an even number of values the mean of the two in the middle.
     pub median: f64,
+    /// The least.
     pub min: f64,
+    /// The greatest.
     pub max: f64,
 }
 
@@ -61,15 +68,41 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
+/// When things came: the time between one and the next.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    /// When the first came.
+    pub first: Option<Instant>,
+    last: Option<Instant>,
+    /// In microseconds.
+    pub gaps_us: Vec<u32>,
+}
+
+impl Arrivals {
+    /// Something has come now.
+    pub fn note(&mut self) {
+        let now = Instant::now();
+        self.first.get_or_insert(now);
+        if let Some(last) = self.last.replace(now) {
+            let gap = now.duration_since(last).as_micros();
+            self.gaps_us.push(u32::try_from(gap).unwrap_or(u32::MAX));
+        }
+    }
+}
+
 /// Percentiles, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
+    /// Half of all are no longer.
     pub p50: f64,
+    /// 95 % are no longer.
     pub p95: f64,
+    /// 99 % are no longer.
     pub p99: f64,
 }
 
 impl Percentiles {
+    /// Of gaps in microseconds.
     pub fn of(mut gaps_us: Vec<u32>) -> Self {
         gaps_us.sort_unstable();
         let at = |percent| f64::from(percentile(&gaps_us, percent)) / 1000.0;

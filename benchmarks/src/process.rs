@@ -6,104 +6,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command as Program, Stdio};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::measure::Usage;
-use crate::shapes::{Facts, Shape};
-use crate::systems::System;
-use crate::systems::raw_tcp::Variant;
 
-/// What a sender is to do.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SenderSpec {
-    pub system: System,
-    pub shape: Shape,
-    pub bytes: u64,
-    /// The address to listen at; on another host that host's own choice.
-    pub host: String,
-    /// 0 for any that is free.
-    pub port: u16,
-}
-
-/// What a sender says once it listens.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ready {
-    pub place: Place,
-    pub facts: Facts,
-}
-
-/// Where a sender listens.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Place {
-    Port(u16),
-    Path(String),
-}
-
-/// What a receiver is to do.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ReceiverSpec {
-    pub system: System,
-    pub shape: Shape,
-    pub streams: usize,
-    /// The rows are wanted as one stream in the table's order.
-    pub ordered: bool,
-    /// Everything that is received is kept until the end.
-    pub retain: bool,
-    pub variant: Option<Variant>,
-    pub flight_window: Option<u64>,
-    /// The Flight client asks for a plan before it reads.
-    pub flight_info: bool,
-    pub host: String,
-    pub place: Place,
-    pub facts: Facts,
-}
-
-/// What peers are asked. Each is answered by one line.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Command {
-    /// To a sender: start counting what you cost. Answered by null.
-    Mark,
-    /// To a sender: what did it cost? Answered by a [`Usage`].
-    Read,
-    /// To a receiver: receive the table. Answered by a [`Run`].
-    Run,
-    /// To a receiver: scan the table of one row. Answered by [`Small`].
-    Small {
-        /// So often, one after the other.
-        alone: usize,
-        /// Then by so many tasks at once,
-        tasks: usize,
-        /// so often each.
-        each: usize,
-    },
-}
-
-/// One table received.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Run {
-    pub seconds: f64,
-    /// From the request until something was handed out.
-    pub first_batch_s: f64,
-    pub usage: Usage,
-    pub gaps_us: Vec<u32>,
-}
-
-/// Many small scans.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Small {
-    /// How long each took, one after the other, in nanoseconds.
-    pub alone_ns: Vec<u32>,
-    /// Scans by several tasks at once, and how long all took.
-    pub together: usize,
-    pub together_s: f64,
-    /// Of the scans together.
-    pub usage: Usage,
-}
-
+/// Another process, which is told what to do and answers line by line.
 pub struct Peer {
     name: String,
     input: Option<Box<dyn Write + Send>>,
@@ -112,7 +20,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a child of this process.
+    /// Starts a child of this process: this program again, with the name of a role and a specification in JSON.
     pub fn start(role: &str, name: String, spec: &impl Serialize) -> Result<Self> {
         let mut child = spawn(role, &serde_json::to_string(spec)?)?;
         let (input, output) = child
@@ -128,8 +36,8 @@ impl Peer {
         })
     }
 
-    /// Has a sender started on another host.
-    pub fn dial(address: &str, name: String, spec: &SenderSpec) -> Result<Self> {
+    /// Has a peer started on another host, by whoever listens at this address.
+    pub fn dial(address: &str, name: String, spec: &impl Serialize) -> Result<Self> {
         let stream = TcpStream::connect(address)
             .map_err(|error| format!("nobody listens at {address}: {error}"))?;
         stream.set_nodelay(true)?;
@@ -155,7 +63,8 @@ impl Peer {
         answer.map_err(|error| format!("{}: {error}", self.name).into())
     }
 
-    pub fn ask<T: DeserializeOwned>(&mut self, command: Command) -> Result<T> {
+    /// Tells it what to do and waits for the answer.
+    pub fn ask<T: DeserializeOwned>(&mut self, command: impl Serialize) -> Result<T> {
         let input = self.input.as_mut().ok_or("a peer that was let go")?;
         writeln!(input, "{}", serde_json::to_string(&command)?)?;
         input.flush()?;
@@ -192,7 +101,7 @@ pub fn say<T: Serialize>(answer: Result<T>) -> Result<()> {
 }
 
 /// The commands of the process that started this one, until it ends.
-pub fn commands() -> impl Iterator<Item = Result<Command>> {
+pub fn commands<C: DeserializeOwned>() -> impl Iterator<Item = Result<C>> {
     std::io::stdin()
         .lines()
         .map(|line| Ok(serde_json::from_str(&line?)?))

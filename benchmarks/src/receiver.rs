@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use crate::Result;
 use crate::measure::{Usage, cpu_seconds, peak_rss, reset_peak_rss};
-use crate::process::{Command, ReceiverSpec, Run, Small, commands, say};
+use crate::messages::{Command, ReceiverSpec, Run, Small};
+use crate::process::{commands, say};
 use crate::systems::{Fetch, Receiver};
 
 pub fn run(spec: &str) -> Result<()> {

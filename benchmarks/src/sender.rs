@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::measure::{Usage, cpu_seconds, peak_rss, reset_peak_rss};
-use crate::process::{Command, Ready, SenderSpec, commands, say};
+use crate::messages::{Command, Ready, SenderSpec};
+use crate::process::{commands, say};
 
 pub fn run(spec: &str) -> Result<()> {
     let spec: SenderSpec = serde_json::from_str(spec)?;

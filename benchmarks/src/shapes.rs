@@ -10,12 +10,13 @@ use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array,
     RecordBatch, StringArray,
 };
-use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::DataType;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::random::Random;
 
 /// Distinct data beyond this is not needed to miss the caches; then the batches come again with new ids.
 const DISTINCT_BYTES: u64 = 192 << 20;
@@ -143,7 +144,7 @@ impl Shape {
         let distinct = DISTINCT_BYTES
             .div_ceil(batch_rows * self.row_bytes())
             .min(rows.div_ceil(batch_rows));
-        let mut random = Random(0x5eed + self as u64);
+        let mut random = Random::new(0x5eed + self as u64);
         let labels: Vec<Option<ArrayRef>> = self
             .kinds()
             .iter()
@@ -336,27 +337,6 @@ fn text(random: &mut Random, rows: usize, length: std::ops::RangeInclusive<usize
     bytes.truncate(total);
     let offsets = OffsetBuffer::from_lengths(lengths);
     Arc::new(StringArray::new(offsets, Buffer::from_vec(bytes), None))
-}
-
-/// SplitMix64: fast, good enough to defeat compression and prediction, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn values<T: arrow_buffer::ArrowNativeType>(
-        &mut self,
-        rows: usize,
-        value: impl Fn(u64) -> T,
-    ) -> ScalarBuffer<T> {
-        (0..rows).map(|_| value(self.next())).collect()
-    }
 }
 
 #[cfg(test)]

@@ -1,32 +1,12 @@
 //! Checks what was received, the same for every system that hands out batches, and notes when it came.
 
-use std::time::Instant;
-
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 
 use crate::Result;
+use crate::measure::Arrivals;
 use crate::shapes::{Facts, Shape, column_sum};
-
-/// When things came: the time between one and the next.
-#[derive(Debug, Default)]
-pub struct Arrivals {
-    pub first: Option<Instant>,
-    last: Option<Instant>,
-    pub gaps_us: Vec<u32>,
-}
-
-impl Arrivals {
-    pub fn note(&mut self) {
-        let now = Instant::now();
-        self.first.get_or_insert(now);
-        if let Some(last) = self.last.replace(now) {
-            let gap = now.duration_since(last).as_micros();
-            self.gaps_us.push(u32::try_from(gap).unwrap_or(u32::MAX));
-        }
-    }
-}
 
 /// What has come on one stream.
 pub struct Verifier {

@@ -3,7 +3,6 @@
 //! Not for production code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // For tests, where a panic is a finding.
 
-pub mod answers;
 pub mod fixture;
 pub mod isolated;
 pub mod panics;
@@ -14,4 +13,3 @@ pub mod raw;
 pub mod rows;
 pub mod servers;
 pub mod tables;
-pub mod tpch;

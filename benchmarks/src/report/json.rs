@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Report;
-use crate::Result;
+use crate::{Result, output};
 
 pub fn records(report: &Report) -> Result<String> {
     let mut list = Vec::new();
@@ -26,9 +26,7 @@ pub fn records(report: &Report) -> Result<String> {
             fields.insert("flight_info".to_owned(), true.into());
         }
     }
-    // One line for each, so that runs can be compared by eye.
-    let lines: Vec<String> = list.iter().map(Value::to_string).collect();
-    Ok(format!("[\n{}\n]\n", lines.join(",\n")))
+    output::list(list)
 }
 
 #[cfg(test)]

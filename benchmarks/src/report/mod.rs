@@ -2,7 +2,6 @@
 
 mod json;
 mod link;
-mod machine;
 mod svg;
 pub mod table;
 
@@ -10,9 +9,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-pub use self::machine::Machine;
 use crate::Result;
 use crate::args::{Args, Link};
+use crate::machine::Machine;
 use crate::measure::{Percentiles, Spread};
 
 /// One system in one cell.
@@ -64,8 +63,45 @@ pub struct OneRow {
     pub peak_rss_bytes: u64,
 }
 
+/// Where and how a run was made.
+#[derive(Debug, Clone, Serialize)]
+pub struct Setting {
+    #[serde(flatten)]
+    machine: Machine,
+    /// Whether sender and receiver shared one host.
+    hosts: usize,
+    rounds: usize,
+    table_bytes: u64,
+    kept_table_bytes: u64,
+}
+
+impl Setting {
+    fn here(args: &Args) -> Self {
+        Self {
+            machine: Machine::here(),
+            hosts: if args.connect.is_some() { 2 } else { 1 },
+            rounds: args.rounds(),
+            table_bytes: args.bytes(),
+            kept_table_bytes: args.retain_bytes(),
+        }
+    }
+
+    pub fn place_and_date(&self) -> String {
+        format!("{}, {}", self.machine.cpu, self.machine.date)
+    }
+
+    pub fn summary(&self) -> String {
+        self.machine.summary(&format!(
+            "{} round(s) after one to warm up, tables of {} MiB, {} MiB where all is kept",
+            self.rounds,
+            self.table_bytes >> 20,
+            self.kept_table_bytes >> 20,
+        ))
+    }
+}
+
 pub struct Report {
-    pub machine: Machine,
+    pub setting: Setting,
     pub records: Vec<Record>,
     pub one_row: Vec<OneRow>,
     /// Where the hosts are joined by a link that is known.
@@ -77,7 +113,7 @@ pub struct Report {
 impl Report {
     pub fn new(args: &Args) -> Result<Self> {
         Ok(Self {
-            machine: Machine::here(args),
+            setting: Setting::here(args),
             records: Vec::new(),
             one_row: Vec::new(),
             link: args.link,
@@ -93,7 +129,7 @@ impl Report {
             ("transport.json".to_owned(), json::records(self)?),
             (
                 "machine.json".to_owned(),
-                serde_json::to_string_pretty(&self.machine)? + "\n",
+                serde_json::to_string_pretty(&self.setting)? + "\n",
             ),
         ];
         for shape in self.shapes() {

@@ -41,7 +41,7 @@ pub fn plot(report: &Report, shape: &str) -> String {
         &mut svg,
         &Plot {
             title: format!("{shape}: GiB/s of logical Arrow bytes, by number of streams"),
-            machine: format!("{}, {}", report.machine.cpu, report.machine.date),
+            machine: report.setting.place_and_date(),
             records,
             labels,
             streams,

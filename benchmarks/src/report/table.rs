@@ -16,7 +16,7 @@ pub fn render(report: &Report) -> String {
 }
 
 fn write(report: &Report, text: &mut String) -> std::fmt::Result {
-    writeln!(text, "{}", report.machine.summary())?;
+    writeln!(text, "{}", report.setting.summary())?;
     writeln!(
         text,
         "GiB/s of logical Arrow bytes: median (min to max). CPU and ratios: median. RSS: greatest peak, MiB.\n\

@@ -11,7 +11,7 @@ use lightstream_core::{Client, Options};
 
 use super::{Fetch, Received, Receiver, System};
 use crate::Result;
-use crate::process::{Place, ReceiverSpec, SenderSpec};
+use crate::messages::{Place, ReceiverSpec, SenderSpec};
 use crate::shapes::{Table, one_row};
 use crate::verify::Verifier;
 

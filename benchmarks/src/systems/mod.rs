@@ -14,7 +14,8 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::process::{Place, ReceiverSpec, SenderSpec};
+use crate::messages::{Place, ReceiverSpec, SenderSpec};
+use crate::raw_tcp::Variant;
 use crate::shapes::{Facts, Table};
 use crate::verify::{Verifier, check_whole};
 
@@ -113,6 +114,15 @@ impl System {
             Self::LightstreamUnix => "lightstream-unix",
             Self::Flight => "flight",
             Self::Flight8Mib => "flight-8mib",
+        }
+    }
+
+    /// The ways in which it is measured, where there are several.
+    pub fn variants(self) -> &'static [Variant] {
+        match self {
+            Self::RawTcp => &Variant::ALL,
+            Self::RawTcpFresh => &Variant::LARGE,
+            _ => &[],
         }
     }
 

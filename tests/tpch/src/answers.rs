@@ -4,38 +4,45 @@ use std::cmp::Ordering;
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Float64Type};
+use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use serde::{Deserialize, Serialize};
 
 /// How far floats may be from one another, relative to the larger.
 const TOLERANCE: f64 = 1e-9;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 enum Cell {
     Text(String),
     Float(f64),
 }
 
-/// The rows of an answer.
-#[derive(Debug, Clone)]
+/// The rows of an answer. It can be told to another process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answer(Vec<Vec<Cell>>);
 
 impl Answer {
     /// The answer that these batches hold.
-    pub fn new(batches: &[RecordBatch]) -> Self {
+    ///
+    /// # Errors
+    /// For a type that cannot be written as text.
+    pub fn new(batches: &[RecordBatch]) -> Result<Self, ArrowError> {
         let mut rows = Vec::new();
         for batch in batches {
-            let columns: Vec<Vec<Cell>> = batch
+            let columns: Result<Vec<Vec<Cell>>, ArrowError> = batch
                 .columns()
                 .iter()
                 .map(|column| cells(column.as_ref()))
                 .collect();
+            let columns = columns?;
             rows.extend(
                 (0..batch.num_rows())
                     .map(|row| columns.iter().map(|column| column[row].clone()).collect()),
             );
         }
         rows.sort_by(|a: &Vec<Cell>, b| compare(a, b));
-        Self(rows)
+        Ok(Self(rows))
     }
 
     /// How many rows there are.
@@ -55,17 +62,20 @@ impl Answer {
     }
 }
 
-fn cells(column: &dyn Array) -> Vec<Cell> {
+fn cells(column: &dyn Array) -> Result<Vec<Cell>, ArrowError> {
     if column.data_type() == &DataType::Float64 {
         let floats = column.as_primitive::<Float64Type>().iter();
-        return floats
-            .map(|value| value.map_or(Cell::Text("null".to_owned()), Cell::Float))
-            .collect();
+        let cell = |value| match value {
+            Some(float) if f64::is_finite(float) => Cell::Float(float),
+            Some(other) => Cell::Text(other.to_string()),
+            None => Cell::Text("null".to_owned()),
+        };
+        return Ok(floats.map(cell).collect());
     }
     let options = FormatOptions::default().with_null("null");
-    let formatter = ArrayFormatter::try_new(column, &options).unwrap();
+    let formatter = ArrayFormatter::try_new(column, &options)?;
     (0..column.len())
-        .map(|row| Cell::Text(formatter.value(row).to_string()))
+        .map(|row| Ok(Cell::Text(formatter.value(row).try_to_string()?)))
         .collect()
 }
 

@@ -4,27 +4,28 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::args::Args;
-
+/// The machine, and the time.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
+    /// In UTC.
     pub date: String,
+    /// The processor's name; empty where it is not known, as are the other texts.
     pub cpu: String,
+    /// Threads that may run at once; 0 where it is not known.
     pub cores: usize,
+    /// All memory; 0 where it is not known.
     pub memory_bytes: u64,
+    /// The version of Linux.
     pub kernel: String,
+    /// Which memory is put into huge pages.
     pub transparent_huge_pages: String,
-    /// Whether sender and receiver shared one host.
-    pub hosts: usize,
-    pub rounds: usize,
-    pub table_bytes: u64,
-    pub kept_table_bytes: u64,
     /// Unoptimised builds are slow.
     pub optimised: bool,
 }
 
 impl Machine {
-    pub fn here(args: &Args) -> Self {
+    /// This machine, now.
+    pub fn here() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {
             text.lines()
@@ -47,32 +48,25 @@ impl Machine {
             transparent_huge_pages: chosen
                 .map(|(chosen, _)| chosen.to_owned())
                 .unwrap_or_default(),
-            hosts: if args.connect.is_some() { 2 } else { 1 },
-            rounds: args.rounds(),
-            table_bytes: args.bytes(),
-            kept_table_bytes: args.retain_bytes(),
             optimised: !cfg!(debug_assertions),
         }
     }
 
-    pub fn summary(&self) -> String {
+    /// In one line; another follows where the numbers mean nothing. `settings` say how the run was made.
+    pub fn summary(&self, settings: &str) -> String {
         let warning = if self.optimised {
             ""
         } else {
             "\nThis build is not optimised: the numbers mean nothing."
         };
         format!(
-            "{}: {}, {} cores, {} GiB, Linux {}, huge pages {}; {} round(s) after one to warm up, tables of {} MiB, \
-             {} MiB where all is kept{warning}",
+            "{}: {}, {} cores, {} GiB, Linux {}, huge pages {}; {settings}{warning}",
             self.date,
             self.cpu,
             self.cores,
             self.memory_bytes >> 30,
             self.kernel,
             self.transparent_huge_pages,
-            self.rounds,
-            self.table_bytes >> 20,
-            self.kept_table_bytes >> 20,
         )
     }
 }
