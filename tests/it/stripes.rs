@@ -172,9 +172,9 @@ fn a_slow_consumer_of_a_long_stream_costs_little_memory() {
     );
 }
 
-/// 20 GiB from a server in the same process, whose table is one batch again and again.
+/// 5 GiB from a server in the same process, whose table is one batch again and again.
 async fn consume_slowly() {
-    const BATCHES: usize = 20 << 10;
+    const BATCHES: usize = 5 << 10;
     let batch = numbers(1).remove(0);
     let rows = batch.num_rows();
     let server = serve(MemoryTable::try_new(vec![batch; BATCHES]).unwrap()).await;
