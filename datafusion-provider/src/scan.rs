@@ -23,10 +23,10 @@ use crate::convert::{error, filter, schema};
 use crate::exec::{LightstreamExec, ScanRequested};
 use crate::table::LightstreamTable;
 
-/// Where streams share the partitions of the server, each begins with about so many of them,
+/// Where streams share the partitions of the server, each begins with up to so many of them.
 const SHARES: u64 = 4;
 
-/// but none of them is smaller than this: each costs a request.
+/// Smaller partitions are not asked for, to be shared: each costs a request.
 const SHARED_BYTES: u64 = 32 << 20;
 
 /// Plans a scan that gives exactly the rows that DataFusion was promised.

@@ -141,12 +141,7 @@ fn corpus_files_that_crashed_other_readers_are_served_or_refused() {
     let Some(data) = golden::data() else { return };
     isolated(
         "golden::corpus_files_that_crashed_other_readers_are_served_or_refused",
-        || {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .build()
-                .unwrap();
+        async {
             let watch = PanicWatch::new();
             let before = peak_memory_bytes();
             let (mut refused, mut failed, mut read) = (0, 0, 0);
@@ -159,17 +154,14 @@ fn corpus_files_that_crashed_other_readers_are_served_or_refused() {
                         continue;
                     }
                 };
-                let scanned = runtime.block_on(async {
-                    let server = serve(table).await;
-                    let found = tokio::time::timeout(
-                        Duration::from_secs(60),
-                        scan(&server.url(), options(&[])),
-                    )
-                    .await;
-                    becomes_idle(&server).await;
-                    found.unwrap_or_else(|_| panic!("{name} hangs"))
-                });
-                match scanned {
+                let server = serve(table).await;
+                let scanned = tokio::time::timeout(
+                    Duration::from_secs(60),
+                    scan(&server.url(), options(&[])),
+                )
+                .await;
+                becomes_idle(&server).await;
+                match scanned.unwrap_or_else(|_| panic!("{name} hangs")) {
                     Err(_) => failed += 1,
                     Ok(batches) => {
                         read += 1;

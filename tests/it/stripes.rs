@@ -109,14 +109,9 @@ async fn a_connection_that_stands_still_holds_up_no_more_than_the_bound() {
 fn kept_rows_keep_no_more_than_twice_what_they_refer_to() {
     isolated(
         "stripes::kept_rows_keep_no_more_than_twice_what_they_refer_to",
-        || {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .build()
-                .unwrap();
+        async {
             for streams in ["1", "3"] {
-                runtime.block_on(keep_a_row_of_each_batch(streams));
+                keep_a_row_of_each_batch(streams).await;
             }
         },
     );
@@ -165,10 +160,7 @@ async fn keep_a_row_of_each_batch(streams: &str) {
 fn a_slow_consumer_of_a_long_stream_costs_little_memory() {
     isolated(
         "stripes::a_slow_consumer_of_a_long_stream_costs_little_memory",
-        || {
-            let runtime = tokio::runtime::Runtime::new().unwrap();
-            runtime.block_on(consume_slowly());
-        },
+        consume_slowly(),
     );
 }
 

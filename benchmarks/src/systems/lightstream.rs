@@ -18,9 +18,6 @@ use crate::verify::Verifier;
 const TABLE: &str = "t";
 const ONE_ROW: &str = "one";
 
-/// The option for the number of connections of a partition, in releases that have it.
-const STREAMS: &str = "streams";
-
 pub async fn listen(spec: &SenderSpec, table: Table) -> Result<(Place, Server)> {
     let path = std::env::temp_dir().join(format!("lightstream-bench-{}.sock", std::process::id()));
     let url = match spec.system {
@@ -54,17 +51,14 @@ pub async fn connect(spec: &ReceiverSpec) -> Result<LightstreamReceiver> {
         Place::Port(port) => format!("lightstream://{}:{port}?tls=off", spec.host),
         Place::Path(path) => format!("lightstream+unix://{path}"),
     };
-    let mut options = Options::default();
-    let mut partitions = spec.streams;
-    if Options::NAMES.contains(&STREAMS) {
-        // The number of connections is the cell's, whatever the default: one for each of several partitions, or all of
-        // them for one ordered partition.
-        let connections = if spec.ordered { spec.streams } else { 1 };
-        options = options.with(STREAMS, &connections.to_string())?;
-        if spec.ordered {
-            partitions = 1;
-        }
-    }
+    // The number of connections is the cell's, whatever the default: one for each of several partitions, or all of them
+    // for one ordered partition.
+    let (partitions, connections) = if spec.ordered {
+        (1, spec.streams)
+    } else {
+        (spec.streams, 1)
+    };
+    let options = Options::default().with("streams", &connections.to_string())?;
     let request = ScanRequest {
         max_partitions: Some(u32::try_from(partitions)?),
         ordered: spec.ordered,

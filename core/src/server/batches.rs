@@ -7,6 +7,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use futures::StreamExt;
 
+use super::UNIT_BYTES;
 use super::share::share_out;
 use super::table::{Scan, ScanPartition, UnitEvent, UnitStream};
 use crate::error::{Error, Result};
@@ -15,10 +16,6 @@ use crate::protocol::request::{ScanRequest, project_schema};
 use crate::protocol::statistics::{Precision, Statistics};
 use crate::protocol::table::{Capabilities, SortColumn, TableInfo, TableKind};
 use crate::protocol::units::Units;
-
-/// A unit holds up to about this many bytes: large enough to be sent well, small enough to be shared out and sent again. It
-/// is four frames of the usual size, or one of the widest.
-const UNIT_BYTES: u64 = 3712 << 10;
 
 /// Rows of a unit of short rows are a multiple of this, so that validity bitmaps are cut at whole bytes.
 const UNIT_ROWS_STEP: u64 = 64;
@@ -78,7 +75,7 @@ fn units(source: &dyn BatchSource) -> Vec<Unit> {
                 start + step
             };
             let part = (row_bytes * (end - start) as f64) as u64;
-            if !open.stretches.is_empty() && open.bytes + part > UNIT_BYTES {
+            if !open.stretches.is_empty() && open.bytes + part > UNIT_BYTES as u64 {
                 units.push(std::mem::take(&mut open));
             }
             open.stretches.push(Stretch {

@@ -49,15 +49,16 @@ const DEFAULT_FRAME_BYTES: usize = 928 << 10;
 /// are slow to read and to send.
 const COLUMN_BYTES: usize = 40 << 10;
 
-/// But no larger than this, which with what comes on top still fits a unit of the usual size.
-const WIDEST_FRAME_BYTES: usize = 3712 << 10;
+/// A unit of a table in memory or in a mapped file holds up to about this many bytes: large enough to be sent well, small
+/// enough to be shared out and sent again. It is four frames of the usual size, or one of the widest.
+const UNIT_BYTES: usize = 4 * DEFAULT_FRAME_BYTES;
 
 /// The size of frames where the client asks for none.
 fn default_frame_bytes(schema: &arrow_schema::Schema) -> usize {
     let columns = schema.flattened_fields().len();
     columns
         .saturating_mul(COLUMN_BYTES)
-        .clamp(DEFAULT_FRAME_BYTES, WIDEST_FRAME_BYTES)
+        .clamp(DEFAULT_FRAME_BYTES, UNIT_BYTES)
 }
 
 /// How long tickets are good.
