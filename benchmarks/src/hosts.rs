@@ -50,7 +50,7 @@ pub fn listen(url: &str) -> Result<()> {
         .map_err(|error| format!("cannot listen at {host}:{port}: {error}"))?;
     println!("senders are started on request at {host}:{port}; then");
     for system in System::ALL {
-        if system.crosses_hosts() {
+        if system.crosses_hosts() && system.sender() == system {
             println!("  {:<16} {host}:{}", system.name(), port_of(system, port)?);
         }
     }

@@ -4,6 +4,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use crate::Result;
+
+/// Uses so much memory for the first time and gives it back, so that whoever asks for as much right after gets pages that
+/// the machine really has. Where a virtual machine hands unused memory back to its host (free page reporting), the first
+/// use of such a page costs many times what the same page costs otherwise, whoever it falls to.
+pub fn warm_memory(bytes: u64) -> Result<()> {
+    let mut memory = memmap2::MmapMut::map_anon(usize::try_from(bytes)?)?;
+    #[cfg(target_os = "linux")]
+    memory.advise(memmap2::Advice::HugePage)?;
+    for page in memory.chunks_mut(4096) {
+        if let Some(byte) = page.first_mut() {
+            *byte = 1;
+        }
+    }
+    Ok(())
+}
+
 /// The machine, and the time.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use crate::Result;
 use crate::args::Args;
 use crate::hosts::host_and_port;
+use crate::machine::warm_memory;
 use crate::measure::{Percentiles, Spread, Usage, percentile};
 use crate::messages::{Command, Place, Ready, ReceiverSpec, Run, SenderSpec, Small};
 use crate::process::Peer;
@@ -76,7 +77,7 @@ impl Cell {
     fn systems(&self, args: &Args) -> Vec<System> {
         let mut systems = args.systems.clone();
         systems.retain(|&system| match system {
-            System::RawTcp | System::Flight8Mib => !self.retain,
+            System::RawTcp | System::Flight8Mib | System::Lightstream2Mib => !self.retain,
             System::RawTcpFresh => self.retain,
             System::LightstreamUnix => !self.retain && self.streams == 1 && args.connect.is_none(),
             System::Lightstream | System::Flight => true,
@@ -102,6 +103,10 @@ impl Cell {
                         ..plain
                     }))
                 }
+                System::Lightstream2Mib => contestants.push(Contestant {
+                    ordered: true,
+                    ..plain
+                }),
                 System::Lightstream if !self.retain => contestants.extend([
                     plain,
                     Contestant {
@@ -126,7 +131,10 @@ impl Senders {
     fn start(args: &Args, shape: Shape, bytes: u64, systems: &[System]) -> Result<Self> {
         let remote = args.connect.as_deref().map(host_and_port).transpose()?;
         let mut starting = Vec::new();
-        for &system in systems {
+        let mut systems: Vec<System> = systems.iter().map(|system| system.sender()).collect();
+        systems.sort_unstable_by_key(|system| system.name());
+        systems.dedup();
+        for system in systems {
             let spec = SenderSpec {
                 system,
                 shape,
@@ -152,7 +160,7 @@ impl Senders {
 
     fn of(&mut self, system: System) -> Result<&mut Sender> {
         self.by_system
-            .get_mut(&system)
+            .get_mut(&system.sender())
             .ok_or_else(|| format!("there is no sender of {}", system.name()).into())
     }
 
@@ -200,9 +208,7 @@ pub fn run(args: &Args) -> Result<()> {
                 retain: false,
             })
             .collect();
-        let mut systems: Vec<System> = cells.iter().flat_map(|cell| cell.systems(args)).collect();
-        systems.sort_unstable_by_key(|system| system.name());
-        systems.dedup();
+        let systems: Vec<System> = cells.iter().flat_map(|cell| cell.systems(args)).collect();
         let mut senders = Senders::start(args, shape, args.bytes(), &systems)?;
         if place == 0 {
             report.one_row = one_row(args, &mut senders, shape)?;
@@ -240,6 +246,10 @@ fn measure(args: &Args, senders: &mut Senders, cell: Cell) -> Result<Vec<Record>
         entry.peer.answer::<()>()?;
     }
     for round in 0..=args.rounds() {
+        if cell.retain {
+            // Half as much again as is kept: systems round up. Each takes over from the one before.
+            warm_memory(args.retain_bytes() / 2 * 3)?;
+        }
         for entry in &mut entries {
             let run =
                 one_run(senders, entry).map_err(|error| format!("{}: {error}", cell.name()))?;

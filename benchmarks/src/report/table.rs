@@ -105,9 +105,13 @@ fn row(report: &Report, record: &Record, text: &mut String) -> std::fmt::Result 
 /// The worst and the median of ratios over all cells.
 fn summary(report: &Report, text: &mut String) -> std::fmt::Result {
     writeln!(text)?;
-    for (name, ordered) in [("lightstream ordered", true), ("lightstream", false)] {
+    for (name, system, ordered) in [
+        ("lightstream ordered", "lightstream", true),
+        ("lightstream", "lightstream", false),
+        ("lightstream-2mib ordered", "lightstream-2mib", true),
+    ] {
         let ours = report.records.iter().filter(|record| {
-            record.system == "lightstream" && record.ordered == ordered && !record.retain
+            record.system == system && record.ordered == ordered && !record.retain
         });
         let cells: Vec<_> = ours.map(|ours| (ours, report.rivals(ours))).collect();
         let over_flight = cells

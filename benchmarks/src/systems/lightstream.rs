@@ -1,4 +1,4 @@
-//! Lightstream, by its public API with default options.
+//! Lightstream, by its public API with default options, or with frames of another size.
 
 use async_trait::async_trait;
 use futures::{Stream, StreamExt};
@@ -58,7 +58,10 @@ pub async fn connect(spec: &ReceiverSpec) -> Result<LightstreamReceiver> {
     } else {
         (spec.streams, 1)
     };
-    let options = Options::default().with("streams", &connections.to_string())?;
+    let mut options = Options::default().with("streams", &connections.to_string())?;
+    if spec.system == System::Lightstream2Mib {
+        options.set("max_frame_bytes", "2MiB")?;
+    }
     let request = ScanRequest {
         max_partitions: Some(u32::try_from(partitions)?),
         ordered: spec.ordered,

@@ -32,6 +32,10 @@ pub enum System {
     #[value(name = "lightstream")]
     #[serde(rename = "lightstream")]
     Lightstream,
+    /// Lightstream asked for frames of 2 MiB, as Arrow Flight sends by default.
+    #[value(name = "lightstream-2mib")]
+    #[serde(rename = "lightstream-2mib")]
+    Lightstream2Mib,
     /// Lightstream over a unix socket.
     #[value(name = "lightstream-unix")]
     #[serde(rename = "lightstream-unix")]
@@ -97,10 +101,11 @@ pub trait Receiver: Send {
 }
 
 impl System {
-    pub const ALL: [System; 6] = [
+    pub const ALL: [System; 7] = [
         Self::RawTcp,
         Self::RawTcpFresh,
         Self::Lightstream,
+        Self::Lightstream2Mib,
         Self::LightstreamUnix,
         Self::Flight,
         Self::Flight8Mib,
@@ -111,6 +116,7 @@ impl System {
             Self::RawTcp => "raw-tcp",
             Self::RawTcpFresh => "raw-tcp-fresh",
             Self::Lightstream => "lightstream",
+            Self::Lightstream2Mib => "lightstream-2mib",
             Self::LightstreamUnix => "lightstream-unix",
             Self::Flight => "flight",
             Self::Flight8Mib => "flight-8mib",
@@ -126,6 +132,14 @@ impl System {
         }
     }
 
+    /// The system whose sender it receives from.
+    pub fn sender(self) -> Self {
+        match self {
+            Self::Lightstream2Mib => Self::Lightstream,
+            other => other,
+        }
+    }
+
     pub fn crosses_hosts(self) -> bool {
         self != Self::LightstreamUnix
     }
@@ -136,7 +150,7 @@ impl System {
             Self::RawTcp | Self::RawTcpFresh => {
                 (raw_tcp::listen(spec, table)?, Box::new(()) as Box<dyn Any>)
             }
-            Self::Lightstream | Self::LightstreamUnix => {
+            Self::Lightstream | Self::Lightstream2Mib | Self::LightstreamUnix => {
                 let (place, server) = lightstream::listen(spec, table).await?;
                 (place, Box::new(server))
             }
@@ -153,7 +167,7 @@ impl System {
     pub async fn connect(self, spec: &ReceiverSpec) -> Result<Box<dyn Receiver>> {
         Ok(match self {
             Self::RawTcp | Self::RawTcpFresh => Box::new(raw_tcp::connect(spec)?),
-            Self::Lightstream | Self::LightstreamUnix => {
+            Self::Lightstream | Self::Lightstream2Mib | Self::LightstreamUnix => {
                 Box::new(lightstream::connect(spec).await?)
             }
             Self::Flight | Self::Flight8Mib => Box::new(flight::connect(spec).await?),

@@ -5,10 +5,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const SYSTEMS: [&str; 6] = [
+const SYSTEMS: [&str; 7] = [
     "raw-tcp",
     "raw-tcp-fresh",
     "lightstream",
+    "lightstream-2mib",
     "lightstream-unix",
     "flight",
     "flight-8mib",
@@ -72,7 +73,7 @@ fn every_system_goes_through_every_cell_and_is_reported() {
 #[test]
 fn one_host_sends_and_another_receives() {
     let out = tempfile::tempdir().unwrap();
-    // Below the ports that the system gives out by itself, so that none of the seven is taken by chance.
+    // Below the ports that the system gives out by itself, so that none of the eight is taken by chance.
     let port = 21_000 + std::process::id() % 1000 * 8;
     let mut sender = Command::new(env!("CARGO_BIN_EXE_transport"))
         .arg(format!("--listen=lightstream://127.0.0.1:{port}"))
