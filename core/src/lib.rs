@@ -29,9 +29,11 @@ mod error;
 mod memory;
 mod options;
 pub mod protocol;
+mod secret;
 pub mod server;
 pub mod transport;
 
 pub use client::Client;
 pub use error::{Error, ErrorCode, ErrorDetail, Result, Source};
 pub use options::{Options, TlsMode, duration, size};
+pub use secret::Secret;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::protocol::limits::Validation;
+use crate::secret::Secret;
 
 /// When TLS is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +49,9 @@ macro_rules! options {
                 match name {
                     $(stringify!($field) => {
                         self.$field = Some($parse(value).map_err(|expected| {
+                            let value = shown(name, value);
                             Error::invalid_argument(format!(
-                                "option {name:?} does not take the value {value:?}: {expected}"
+                                "option {name:?} does not take the value {value}: {expected}"
                             ))
                         })?);
                     })*
@@ -68,6 +70,10 @@ macro_rules! options {
 }
 
 options! {
+    /// Bearer token shown to the server. It is never printed.
+    token: Secret = secret;
+    /// File that holds the token, read when it is needed and again when the server refuses what was in it: a path.
+    token_file: String = text;
     /// TLS: `off`, `on` or `skip-verify`. By default it is on unless the host is a loopback address.
     tls: TlsMode = tls_mode;
     /// Longest wait for a connection: a duration. Default `10s`.
@@ -141,6 +147,15 @@ impl Options {
     }
 }
 
+/// A value as errors show it.
+fn shown(name: &str, value: &str) -> String {
+    if name == "token" {
+        "…".to_owned()
+    } else {
+        format!("{value:?}")
+    }
+}
+
 fn unknown(name: &str) -> Error {
     let nearest = Options::NAMES
         .iter()
@@ -186,6 +201,10 @@ fn text(value: &str) -> Parsed<String> {
     } else {
         Ok(value.to_owned())
     }
+}
+
+fn secret(value: &str) -> Parsed<Secret> {
+    text(value).map(Secret::new)
 }
 
 fn number<T: std::str::FromStr>(value: &str) -> Parsed<T> {

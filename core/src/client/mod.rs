@@ -1,5 +1,6 @@
 //! The client: tables of a server, plans of scans, and readers of their partitions.
 
+mod credentials;
 mod described;
 mod merge;
 mod pool;
@@ -10,6 +11,7 @@ mod stripe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use self::credentials::Credentials;
 use self::described::Described;
 use self::pool::{INLINE_UP_TO_BYTES, Patience, Pool, unexpected};
 use crate::error::{Error, Result};
@@ -20,6 +22,7 @@ use crate::protocol::request::ScanRequest;
 use crate::protocol::table::{TableEntry, TableInfo, TableKind};
 use crate::transport::Location;
 
+pub use credentials::TokenProvider;
 pub use reader::{PartitionReader, ReadMetrics};
 pub use scan::ScanReader;
 
@@ -85,6 +88,26 @@ impl Client {
     /// # Errors
     /// `invalid_argument` for a URL or an option that cannot be understood.
     pub fn new(url: &str, options: Options) -> Result<Self> {
+        Self::create(url, options, None)
+    }
+
+    /// As [`Client::new`], with a provider of tokens that goes before the options `token` and `token_file`.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn with_tokens(
+        url: &str,
+        options: Options,
+        provider: Arc<dyn TokenProvider>,
+    ) -> Result<Self> {
+        Self::create(url, options, Some(provider))
+    }
+
+    fn create(
+        url: &str,
+        options: Options,
+        provider: Option<Arc<dyn TokenProvider>>,
+    ) -> Result<Self> {
         let parsed = Location::parse(url)?;
         let mut in_url = Options::default();
         for (name, value) in &parsed.options {
@@ -92,7 +115,11 @@ impl Client {
         }
         let options = options.or(in_url).or(Options::from_env()?);
         Ok(Self {
-            pool: Pool::new(parsed.location, &options),
+            pool: Pool::new(
+                parsed.location,
+                &options,
+                Credentials::new(provider, &options),
+            ),
             options: Arc::new(options),
             table: parsed.table,
             described: Arc::default(),

@@ -8,6 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use tokio::time::Instant;
 
+use super::credentials::{Credentials, Issued};
 use crate::connection::{Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
 use crate::memory::FramePool;
@@ -16,6 +17,7 @@ use crate::protocol::ipc::Decoder;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::{VERSION, error_from_proto};
+use crate::secret::Secret;
 use crate::transport::{self, Location};
 
 /// Idle connections beyond this many are closed.
@@ -114,6 +116,8 @@ pub(super) struct Connection {
     server_id: String,
     /// It has served a request before.
     is_reused: bool,
+    /// What it shows, or has shown, to the server.
+    issued: Issued,
 }
 
 impl Connection {
@@ -121,7 +125,7 @@ impl Connection {
     pub(super) async fn send(&mut self, kind: request::Kind, patience: &Patience) -> Result<()> {
         if !self.is_welcomed && !self.writer.is_pending() {
             self.writer
-                .queue_request(0, request::Kind::Hello(hello()))?;
+                .queue_request(0, request::Kind::Hello(hello(&self.issued)))?;
         }
         self.writer.queue_request(patience.left_ms(), kind)?;
         loop {
@@ -191,8 +195,10 @@ pub(super) fn unexpected(what: &str) -> Error {
     Error::data_loss(format!("the server sent {what} where that has no place"))
 }
 
-fn hello() -> messages::Hello {
+fn hello(issued: &Issued) -> messages::Hello {
+    let token = issued.token.as_ref().map(Secret::expose);
     messages::Hello {
+        token: token.unwrap_or_default().to_owned(),
         versions: vec![VERSION],
         client: concat!("lightstream/", env!("CARGO_PKG_VERSION")).to_owned(),
         ..messages::Hello::default()
@@ -203,6 +209,7 @@ fn hello() -> messages::Hello {
 pub(super) struct Pool {
     location: Location,
     tls: Option<TlsMode>,
+    credentials: Credentials,
     connect_timeout: Duration,
     limits: DecodeLimits,
     frames: FramePool,
@@ -212,9 +219,14 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(location: Location, options: &Options) -> Arc<Self> {
+    pub(super) fn new(
+        location: Location,
+        options: &Options,
+        credentials: Credentials,
+    ) -> Arc<Self> {
         Arc::new(Self {
             location,
+            credentials,
             tls: options.tls,
             connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             limits: DecodeLimits {
@@ -262,6 +274,7 @@ impl Pool {
                 return Ok(connection);
             }
         }
+        let issued = patience.wait(self.credentials.current()).await?;
         let opening = transport::connect(&self.location, self.tls, self.connect_timeout);
         let stream = patience.wait(opening).await?;
         Ok(Connection {
@@ -270,6 +283,7 @@ impl Pool {
             is_welcomed: false,
             server_id: String::new(),
             is_reused: false,
+            issued,
         })
     }
 
@@ -282,12 +296,14 @@ impl Pool {
     }
 
     /// Sends a request and waits for the first frame of its answer. A connection that turns out to be stale, as after
-    /// a restart of the server, is replaced: nothing came back on it, and every request may be made twice.
+    /// a restart of the server, is replaced: nothing came back on it, and every request may be made twice. A token that is
+    /// refused is replaced once.
     pub(super) async fn ask(
         &self,
         kind: request::Kind,
         patience: &Patience,
     ) -> Result<(Connection, Frame)> {
+        let mut has_renewed = false;
         loop {
             let mut connection = self.take(patience).await?;
             let answer = match connection.send(kind.clone(), patience).await {
@@ -297,6 +313,15 @@ impl Pool {
             match answer {
                 Ok(frame) => return Ok((connection, frame)),
                 Err(error) if connection.is_reused && error.code() == ErrorCode::Unavailable => {}
+                Err(error) if error.code() == ErrorCode::Unauthenticated && !has_renewed => {
+                    // The other idle connections have shown the same.
+                    self.lock().clear();
+                    has_renewed = true;
+                    let renewing = self.credentials.renew(&connection.issued);
+                    if !patience.wait(renewing).await? {
+                        return Err(error.with_peer(self.location.to_string()));
+                    }
+                }
                 Err(error) => {
                     if error.code() == ErrorCode::DeadlineExceeded {
                         // The other idle connections may be as dead as this one.

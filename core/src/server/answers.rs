@@ -117,6 +117,7 @@ pub(super) async fn find_scan(
 pub(super) async fn plan_scan(
     shared: &Shared,
     plan: &messages::Plan,
+    subject: &str,
 ) -> Result<(messages::ScanPlan, Arc<dyn Scan>, Option<u64>)> {
     let wanted = plan.request.clone().unwrap_or_default();
     let request = ScanRequest::from_proto(&wanted, &FilterLimits::default())?;
@@ -141,7 +142,7 @@ pub(super) async fn plan_scan(
                 request_digest: digest,
                 snapshot: pinned.clone(),
                 partition: index,
-                subject: String::new(),
+                subject: subject.to_owned(),
                 expires_at_ms,
             })?;
             let offer = PartitionOffer {
@@ -172,7 +173,11 @@ pub(super) async fn plan_scan(
 }
 
 /// Tickets that are good for longer, in place of ones that are still good.
-pub(super) fn renew(shared: &Shared, renew: &messages::Renew) -> Result<response::Kind> {
+pub(super) fn renew(
+    shared: &Shared,
+    renew: &messages::Renew,
+    subject: &str,
+) -> Result<response::Kind> {
     let lifetime = shared.ticket_lifetime;
     let expires_at_ms = expiry_ms(SystemTime::now(), lifetime);
     let tickets = renew
@@ -181,7 +186,7 @@ pub(super) fn renew(shared: &Shared, renew: &messages::Renew) -> Result<response
         .map(|sealed| {
             let ticket = Ticket {
                 expires_at_ms,
-                ..shared.open_ticket(sealed)?
+                ..shared.open_ticket(sealed, subject)?
             };
             shared
                 .leases

@@ -1,6 +1,7 @@
 //! The server: a [`Catalog`] of [`Table`]s offered to clients at one or more locations.
 
 mod answers;
+mod authenticate;
 mod batches;
 mod bounds;
 mod catalog;
@@ -35,6 +36,7 @@ use crate::protocol::ticket::{Ticket, TicketKey};
 use crate::transport::{ByteStream, Listener, Location};
 
 pub use crate::protocol::units::Units;
+pub use authenticate::{Authenticator, Credentials, Identity};
 pub use mapped_ipc::MappedIpcTable;
 pub use memory_table::MemoryTable;
 pub use share::share_out;
@@ -81,12 +83,14 @@ struct Shared {
     leases: Leases,
     plan_ids: AtomicU64,
     counters: Arc<Counters>,
+    authenticator: Option<Arc<dyn Authenticator>>,
 }
 
 impl Shared {
-    fn open_ticket(&self, sealed: &[u8]) -> Result<Ticket> {
+    /// What a ticket says that was given to this subject.
+    fn open_ticket(&self, sealed: &[u8], subject: &str) -> Result<Ticket> {
         self.ticket_key
-            .open(sealed, "", std::time::SystemTime::now())
+            .open(sealed, subject, std::time::SystemTime::now())
     }
 }
 
@@ -114,6 +118,7 @@ pub struct ServerBuilder {
     catalog: NamedTables,
     ticket_key: Option<TicketKey>,
     ticket_lifetime: Option<Duration>,
+    authenticator: Option<Arc<dyn Authenticator>>,
 }
 
 impl ServerBuilder {
@@ -149,6 +154,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn ticket_lifetime(mut self, lifetime: Duration) -> Self {
         self.ticket_lifetime = Some(lifetime);
+        self
+    }
+
+    /// Serves only clients that this knows. By default everybody is served.
+    #[must_use]
+    pub fn authenticator(mut self, authenticator: impl Authenticator) -> Self {
+        self.authenticator = Some(Arc::new(authenticator));
         self
     }
 
@@ -210,6 +222,7 @@ impl ServerBuilder {
             leases: Leases::default(),
             plan_ids: AtomicU64::new(0),
             counters: Arc::default(),
+            authenticator: self.authenticator,
         });
         let (draining, _) = watch::channel(false);
         let counters = Arc::clone(&shared.counters);

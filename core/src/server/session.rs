@@ -11,6 +11,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::authenticate::{Credentials, Identity};
 use super::stats::Active;
 use super::table::{Scan, UnitEvent};
 use super::{Shared, default_frame_bytes};
@@ -22,6 +23,7 @@ use crate::protocol::messages::{self, request, response};
 use crate::protocol::request::request_digest;
 use crate::protocol::units::Units;
 use crate::protocol::{VERSION, error_to_proto};
+use crate::secret::Secret;
 
 /// After so long without anything to send, the client is told that work goes on.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
@@ -32,6 +34,9 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// What waits to be sent goes out after so long, even if nothing follows it: a reader that merges stripes may need to know
 /// that a unit has ended.
 const UNIT_END_DELAY: Duration = Duration::from_millis(10);
+
+/// Longest check of a client's credentials.
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Results beyond this size never come with their plan, whatever the client asks for.
 const INLINE_MOST_BYTES: u64 = 1 << 20;
@@ -64,6 +69,8 @@ pub(super) struct Session {
     draining: watch::Receiver<bool>,
     /// When the request under way must be answered.
     deadline: Option<Instant>,
+    /// Whom the client was taken for; `None` before it has shown credentials where they are asked for.
+    identity: Option<Identity>,
 }
 
 impl Session {
@@ -73,12 +80,14 @@ impl Session {
         writer: FrameWriter,
         draining: watch::Receiver<bool>,
     ) -> Self {
+        let identity = shared.authenticator.is_none().then(Identity::default);
         Self {
             shared,
             reader,
             writer,
             draining,
             deadline: None,
+            identity,
         }
     }
 
@@ -151,46 +160,66 @@ impl Session {
             .map(Duration::from_millis);
         self.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let answer = match request.kind {
-            Some(request::Kind::Hello(hello)) => self.welcome(&hello)?,
-            Some(request::Kind::ListTables(list)) => {
-                let shared = Arc::clone(&self.shared);
-                self.watch(async move { answers::list_tables(&shared, &list).await })
-                    .await?
-            }
-            Some(request::Kind::DescribeTable(describe)) => {
-                let shared = Arc::clone(&self.shared);
-                self.watch(async move { answers::describe_table(&shared, &describe).await })
-                    .await?
-            }
-            Some(request::Kind::Plan(_)) if *self.draining.borrow() => {
-                let error =
-                    Error::unavailable("the server is shutting down and plans no more scans");
-                return Err(error.into());
-            }
-            Some(request::Kind::Plan(plan)) => {
-                let shared = Arc::clone(&self.shared);
-                let inline_bytes = plan.inline_up_to_bytes.min(INLINE_MOST_BYTES);
-                let (answer, scan, limit) = self
-                    .watch(async move { answers::plan_scan(&shared, &plan).await })
-                    .await?;
-                self.plan(answer, scan, limit, inline_bytes).await?
-            }
-            Some(request::Kind::Read(read)) => self.read(read).await?,
-            Some(request::Kind::Renew(renew)) => answers::renew(&self.shared, &renew)?,
-            Some(request::Kind::Release(release)) => {
-                let ticket = self.shared.open_ticket(&release.ticket)?;
-                self.shared
-                    .leases
-                    .release(&(ticket.request_digest, ticket.snapshot));
-                response::Kind::Released(messages::Released {})
-            }
-            Some(request::Kind::Ping(_)) => response::Kind::Pong(messages::Pong {}),
+            Some(request::Kind::Hello(hello)) => self.welcome(hello).await?,
             Some(request::Kind::Cancel(_)) => return Err(Stop::Cancelled),
             None => {
                 return Err(Error::unimplemented("this server does not know the request").into());
             }
+            Some(request) => self.answer_known(request).await?,
         };
         self.send(answer).await
+    }
+
+    /// Whose request it is that is being answered.
+    fn subject(&self) -> Result<String> {
+        let Some(identity) = &self.identity else {
+            return Err(Error::unauthenticated(
+                "this server wants credentials, and the client has shown none that it takes",
+            ));
+        };
+        identity.check(std::time::SystemTime::now())?;
+        Ok(identity.subject.clone())
+    }
+
+    /// Answers a request of a client that must be known.
+    async fn answer_known(&mut self, request: request::Kind) -> Result<response::Kind, Stop> {
+        let subject = self.subject()?;
+        let shared = Arc::clone(&self.shared);
+        Ok(match request {
+            request::Kind::ListTables(list) => {
+                self.watch(async move { answers::list_tables(&shared, &list).await })
+                    .await?
+            }
+            request::Kind::DescribeTable(describe) => {
+                self.watch(async move { answers::describe_table(&shared, &describe).await })
+                    .await?
+            }
+            request::Kind::Plan(_) if *self.draining.borrow() => {
+                let error =
+                    Error::unavailable("the server is shutting down and plans no more scans");
+                return Err(error.into());
+            }
+            request::Kind::Plan(plan) => {
+                let inline_bytes = plan.inline_up_to_bytes.min(INLINE_MOST_BYTES);
+                let (answer, scan, limit) = self
+                    .watch(async move { answers::plan_scan(&shared, &plan, &subject).await })
+                    .await?;
+                self.plan(answer, scan, limit, inline_bytes).await?
+            }
+            request::Kind::Read(read) => self.read(read, &subject).await?,
+            request::Kind::Renew(renew) => answers::renew(&shared, &renew, &subject)?,
+            request::Kind::Release(release) => {
+                let ticket = shared.open_ticket(&release.ticket, &subject)?;
+                shared
+                    .leases
+                    .release(&(ticket.request_digest, ticket.snapshot));
+                response::Kind::Released(messages::Released {})
+            }
+            request::Kind::Ping(_) => response::Kind::Pong(messages::Pong {}),
+            request::Kind::Hello(_) | request::Kind::Cancel(_) => {
+                return Err(Error::internal("a request that was answered before").into());
+            }
+        })
     }
 
     /// Answers a Plan, together with the result where that is small.
@@ -221,13 +250,36 @@ impl Session {
         Ok(response::Kind::ReadEnd(result.end))
     }
 
-    fn welcome(&self, hello: &messages::Hello) -> Result<response::Kind> {
+    /// Finds out who the client is.
+    async fn authenticate(&mut self, token: String) -> Result<()> {
+        let Some(authenticator) = self.shared.authenticator.clone() else {
+            return Ok(());
+        };
+        self.identity = None;
+        let credentials = Credentials {
+            token: Some(token)
+                .filter(|token| !token.is_empty())
+                .map(Secret::new),
+        };
+        // Not watched: the client's first request may be there already.
+        let identity = AssertUnwindSafe(authenticator.authenticate(&credentials)).catch_unwind();
+        let identity = tokio::time::timeout(AUTHENTICATION_TIMEOUT, identity)
+            .await
+            .map_err(|_| Error::unavailable("the credentials could not be checked in time"))?
+            .map_err(|_| Error::internal("the check of credentials panicked"))??;
+        identity.check(std::time::SystemTime::now())?;
+        self.identity = Some(identity);
+        Ok(())
+    }
+
+    async fn welcome(&mut self, hello: messages::Hello) -> Result<response::Kind> {
         if !hello.versions.contains(&VERSION) {
             return Err(Error::unimplemented(format!(
                 "this server speaks version {VERSION} of the service, the client {:?}",
                 hello.versions
             )));
         }
+        self.authenticate(hello.token).await?;
         Ok(response::Kind::Welcome(messages::Welcome {
             version: VERSION,
             server: concat!("lightstream/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -283,10 +335,10 @@ impl Session {
         }
     }
 
-    async fn read(&mut self, read: messages::Read) -> Result<response::Kind, Stop> {
+    async fn read(&mut self, read: messages::Read, subject: &str) -> Result<response::Kind, Stop> {
         let _active = Active::new(&self.shared.counters, |counters| &counters.active_scans);
         self.shared.counters.scans.fetch_add(1, Ordering::AcqRel);
-        let ticket = self.shared.open_ticket(&read.ticket)?;
+        let ticket = self.shared.open_ticket(&read.ticket, subject)?;
         let request = read.request.unwrap_or_default();
         if request_digest(&request) != ticket.request_digest {
             return Err(

@@ -1,6 +1,7 @@
 //! Integration tests of the core, in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod credentials;
 mod filter_conformance;
 mod filter_properties;
 mod filter_sql;
