@@ -4,7 +4,7 @@
 //! has been closed since is no error.
 
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lightstream_core::Result;
 use pyo3::exceptions::PyRuntimeError;
@@ -16,7 +16,10 @@ use crate::errors::{IntoPython, to_python};
 use crate::exit;
 use crate::runtime::runtime;
 
-type Begin = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+type Begin = Box<dyn FnOnce(Python<'_>) -> PyResult<Pending> + Send>;
+
+/// Makes the outcome an object of Python, or takes it back where nobody wants it any more.
+type Finish = Box<dyn FnOnce(Option<Python<'_>>) -> Option<PyResult<Py<PyAny>>> + Send>;
 
 /// What a coroutine calls once it runs: only then is anything sent.
 #[pyclass(module = "lightstream_core._native", frozen)]
@@ -24,7 +27,7 @@ struct Start(Mutex<Option<Begin>>);
 
 #[pymethods]
 impl Start {
-    fn __call__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    fn __call__(&self, py: Python<'_>) -> PyResult<Pending> {
         let begin = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let begin =
             begin.ok_or_else(|| PyRuntimeError::new_err("the coroutine was awaited before"))?;
@@ -32,65 +35,112 @@ impl Start {
     }
 }
 
-/// Gives the outcome to whoever awaits it, or takes it back where nobody does.
-type Finish = Box<dyn FnOnce(Option<Python<'_>>) -> Option<PyResult<Py<PyAny>>> + Send>;
+/// How far the outcome of a future is on its way.
+enum State {
+    Waiting,
+    Ready(Finish),
+    Taken,
+    Left,
+}
 
-/// Called in the thread of the loop.
+/// The outcome of a future, shared by the runtime, the loop and the coroutine.
+#[derive(Clone)]
+struct Outcome(Arc<Mutex<State>>);
+
+impl Outcome {
+    fn replace(&self, state: State) -> State {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut current, state)
+    }
+
+    /// The runtime has the outcome. Returns whether somebody waits for it.
+    fn arrive(&self, finish: Finish) -> bool {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*current, State::Waiting) {
+            *current = State::Ready(finish);
+            return true;
+        }
+        drop(current);
+        finish(None);
+        false
+    }
+
+    /// Nobody waits any more.
+    fn leave(&self) {
+        if let State::Ready(finish) = self.replace(State::Left) {
+            finish(None);
+        }
+    }
+}
+
+/// What a coroutine awaits.
 #[pyclass(module = "lightstream_core._native", frozen)]
-struct Completion {
+struct Pending {
     awaited: Py<PyAny>,
-    finish: Mutex<Option<Finish>>,
-}
-
-impl Completion {
-    fn take(&self) -> Option<Finish> {
-        self.finish
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-    }
+    outcome: Outcome,
+    work: AbortHandle,
 }
 
 #[pymethods]
-impl Completion {
-    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(finish) = self.take() else {
-            return Ok(());
+impl Pending {
+    #[getter]
+    fn awaited(&self, py: Python<'_>) -> Py<PyAny> {
+        self.awaited.clone_ref(py)
+    }
+
+    /// The outcome, once awaited.
+    fn take(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let outcome = match self.outcome.replace(State::Taken) {
+            State::Ready(finish) => finish(Some(py)),
+            _ => None,
         };
-        let awaited = self.awaited.bind(py);
-        if awaited.call_method0("done")?.is_truthy()? {
-            finish(None);
-            return Ok(());
-        }
-        match finish(Some(py)) {
-            Some(Ok(value)) => awaited.call_method1("set_result", (value,))?,
-            Some(Err(raised)) => awaited.call_method1("set_exception", (raised.value(py),))?,
-            None => awaited.call_method0("cancel")?,
-        };
-        Ok(())
+        outcome.unwrap_or_else(|| Err(PyRuntimeError::new_err("the outcome is not there")))
+    }
+
+    /// Ends the work, or takes back its outcome.
+    fn leave(&self) {
+        self.work.abort();
+        self.outcome.leave();
     }
 }
 
-impl Drop for Completion {
-    fn drop(&mut self) {
-        // The loop was closed before it came to this.
-        if let Some(finish) = self.take() {
-            finish(None);
-        }
-    }
-}
-
-/// Ends the work where the awaiting was cancelled.
+/// Called in the thread of the loop. Where the loop is closed before it comes to this, nobody waits any more.
 #[pyclass(module = "lightstream_core._native", frozen)]
-struct Cancel(AbortHandle);
+struct Wake {
+    awaited: Py<PyAny>,
+    outcome: Mutex<Option<Outcome>>,
+}
 
 #[pymethods]
-impl Cancel {
-    fn __call__(&self, awaited: &Bound<'_, PyAny>) -> PyResult<()> {
-        if awaited.call_method0("cancelled")?.is_truthy()? {
-            self.0.abort();
+impl Wake {
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        *outcome = None;
+        let awaited = self.awaited.bind(py);
+        if !awaited.call_method0("done")?.is_truthy()? {
+            awaited.call_method1("set_result", (py.None(),))?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(outcome) = outcome.take() {
+            outcome.leave();
+        }
+    }
+}
+
+fn wake(py: Python<'_>, in_loop: &Py<PyAny>, awaited: Py<PyAny>, outcome: Outcome) {
+    let wake = Wake {
+        awaited,
+        outcome: Mutex::new(Some(outcome)),
+    };
+    // A loop that is closed refuses.
+    if let Ok(wake) = Py::new(py, wake) {
+        let _ = in_loop.call_method1(py, "call_soon_threadsafe", (wake,));
     }
 }
 
@@ -99,12 +149,13 @@ fn begin<T: Send + 'static>(
     future: impl Future<Output = Result<T>> + Send + 'static,
     give: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     take_back: impl FnOnce(T) + Send + 'static,
-) -> PyResult<Py<PyAny>> {
+) -> PyResult<Pending> {
     let runtime = runtime().or_raise(py)?;
     let running = py.import("asyncio")?.call_method0("get_running_loop")?;
-    let awaited = running.call_method0("create_future")?;
-    let (in_loop, to_complete) = (running.unbind(), awaited.clone().unbind());
-    let task = runtime.spawn(async move {
+    let awaited = running.call_method0("create_future")?.unbind();
+    let outcome = Outcome(Arc::new(Mutex::new(State::Waiting)));
+    let (in_loop, to_wake, arriving) = (running.unbind(), awaited.clone_ref(py), outcome.clone());
+    let work = runtime.spawn(async move {
         let done = future.await;
         let finish: Finish = Box::new(move |py| match (py, done) {
             (Some(py), Ok(value)) => Some(give(py, value)),
@@ -115,34 +166,28 @@ fn begin<T: Send + 'static>(
             }
             (None, Err(_)) => None,
         });
+        if !arriving.arrive(finish) {
+            return;
+        }
         // Python's lock may be a while in coming: not in a thread that drives connections.
         tokio::task::spawn_blocking(move || {
-            let mut held = Some((in_loop, to_complete, finish));
-            let entered = exit::inside(|| {
+            let mut held = Some((in_loop, to_wake, arriving));
+            exit::inside(|| {
                 Python::try_attach(|py| {
-                    if let Some((in_loop, awaited, finish)) = held.take() {
-                        complete(py, &in_loop, awaited, finish);
+                    if let Some((in_loop, awaited, outcome)) = held.take() {
+                        wake(py, &in_loop, awaited, outcome);
                     }
                 })
             });
-            if entered.flatten().is_none() {
-                std::mem::forget(held);
-            }
+            // Not let go where Python is about to end.
+            std::mem::forget(held);
         });
     });
-    awaited.call_method1("add_done_callback", (Cancel(task.abort_handle()),))?;
-    Ok(awaited.unbind())
-}
-
-fn complete(py: Python<'_>, in_loop: &Py<PyAny>, awaited: Py<PyAny>, finish: Finish) {
-    let completion = Completion {
+    Ok(Pending {
         awaited,
-        finish: Mutex::new(Some(finish)),
-    };
-    // A loop that is closed refuses; dropping the completion takes the outcome back.
-    if let Ok(completion) = Py::new(py, completion) {
-        let _ = in_loop.call_method1(py, "call_soon_threadsafe", (completion,));
-    }
+        outcome,
+        work: work.abort_handle(),
+    })
 }
 
 /// A coroutine that awaits a future. Nothing is begun before it runs. What it gives is made with Python's lock;
@@ -158,10 +203,8 @@ pub(crate) fn coroutine<'py, T: Send + 'static>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static RUN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let run = RUN.get_or_try_init(py, || -> PyResult<_> {
-        Ok(py
-            .import("lightstream_core._coroutine")?
-            .getattr("run")?
-            .unbind())
+        let module = py.import("lightstream_core._coroutine")?;
+        Ok(module.getattr("run")?.unbind())
     })?;
     let start: Begin = Box::new(move |py| begin(py, future, give, take_back));
     run.bind(py).call1((Start(Mutex::new(Some(start))),))

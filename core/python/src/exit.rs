@@ -1,6 +1,8 @@
 //! The end of the interpreter: from then on no thread of ours enters it, since it might never come back.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -12,12 +14,21 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 const STEP: Duration = Duration::from_millis(2);
 
+static ENDER: OnceLock<ThreadId> = OnceLock::new();
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether the interpreter is about to end.
 pub(crate) fn is_ending() -> bool {
     IS_ENDING.load(Ordering::SeqCst)
+}
+
+/// Stays here for good where the interpreter is about to end, unless this is the thread that ends it. Threads that
+/// outlive it must not come back to it, and whatever ended their work is nobody's concern any more.
+pub(crate) fn stay_where_ending() {
+    while is_ending() && ENDER.get() != Some(&std::thread::current().id()) {
+        std::thread::park();
+    }
 }
 
 /// Counts a thread among those that are in the interpreter.
@@ -52,6 +63,7 @@ pub(crate) fn end(py: Python<'_>) {
     if is_forked() {
         return;
     }
+    let _ = ENDER.set(std::thread::current().id());
     IS_ENDING.store(true, Ordering::SeqCst);
     py.detach(|| {
         crate::serve::stop_all();

@@ -106,12 +106,12 @@ impl PyReader {
         let source = Arc::clone(&rows);
         asyncio::coroutine(
             py,
-            async move { source.next().await },
-            |py, batch| match batch {
+            async move { source.next_in_turn().await },
+            |py, (batch, _turn)| match batch {
                 Some(batch) => PyBatch(batch).into_py_any(py),
                 None => Err(PyStopAsyncIteration::new_err(())),
             },
-            move |batch| rows.give_back(batch),
+            move |(batch, _turn)| rows.give_back(batch),
         )
     }
 

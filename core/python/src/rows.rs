@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt};
 use lightstream_core::client::{Client, PlannedScan, ReadMetrics, Residual};
 use lightstream_core::protocol::plan::Partition;
 use lightstream_core::{Error, Result};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 use crate::runtime::{Owned, wait_anywhere};
 use crate::types::Conversion;
@@ -24,7 +24,7 @@ pub(crate) struct Rows {
     schema: SchemaRef,
     metrics: Vec<Arc<ReadMetrics>>,
     /// None after the end, after an error, and once closed.
-    batches: tokio::sync::Mutex<Option<Batches>>,
+    batches: Arc<tokio::sync::Mutex<Option<Batches>>>,
     /// What a coroutine was to get that was cancelled.
     given_back: Mutex<VecDeque<RecordBatch>>,
     rows: AtomicU64,
@@ -46,7 +46,7 @@ impl Rows {
         Arc::new(Self {
             schema: Arc::clone(conversion.schema()),
             metrics,
-            batches: tokio::sync::Mutex::new(Some(converted)),
+            batches: Arc::new(tokio::sync::Mutex::new(Some(converted))),
             given_back: Mutex::default(),
             rows: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -120,9 +120,25 @@ impl Rows {
     /// Cancel safe: rows that had come are given the next time.
     ///
     /// # Errors
-    /// Those of the read, after which nothing more comes, and `cancelled` once closed before the end.
+    /// As [`Rows::next_in_turn`].
     pub(crate) async fn next(&self) -> Result<Option<RecordBatch>> {
-        let mut batches = self.batches.lock().await;
+        Ok(self.next_in_turn().await?.0)
+    }
+
+    /// The next rows, and the turn to take more: nobody else gets any before it is dropped, so that what is given back
+    /// is the next.
+    ///
+    /// Cancel safe: rows that had come are given the next time.
+    ///
+    /// # Errors
+    /// Those of the read, after which nothing more comes, and `cancelled` once closed before the end.
+    pub(crate) async fn next_in_turn(&self) -> Result<(Option<RecordBatch>, Turn)> {
+        let mut turn = Arc::clone(&self.batches).lock_owned().await;
+        let next = self.next_of(&mut turn).await?;
+        Ok((next, Turn(turn)))
+    }
+
+    async fn next_of(&self, batches: &mut Option<Batches>) -> Result<Option<RecordBatch>> {
         let closing = self.closing.notified();
         if self.is_closed.load(Ordering::SeqCst) {
             *batches = None;
@@ -175,6 +191,9 @@ impl Rows {
         }
     }
 }
+
+/// The turn to take rows of a reader.
+pub(crate) struct Turn(#[allow(dead_code)] OwnedMutexGuard<Option<Batches>>);
 
 /// Ends a stream after so many rows.
 fn limited(batches: Batches, limit: u64) -> Batches {

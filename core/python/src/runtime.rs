@@ -121,6 +121,21 @@ enum Interruption {
     Ending,
 }
 
+/// Waits in this thread, without Python's lock. Errors that come as the interpreter ends are not brought back to it.
+fn wait_detached<T: Send>(
+    py: Python<'_>,
+    runtime: &Runtime,
+    future: impl Future<Output = Result<T>> + Send,
+) -> Result<Result<T>, Interruption> {
+    py.detach(|| {
+        let done = runtime.block_on(interruptible(future, true));
+        if !matches!(done, Ok(Ok(_))) {
+            exit::stay_where_ending();
+        }
+        done
+    })
+}
+
 async fn interruptible<T>(
     future: impl Future<Output = T>,
     with_signals: bool,
@@ -159,8 +174,7 @@ pub(crate) fn wait<T: Send>(
     future: impl Future<Output = Result<T>> + Send,
 ) -> PyResult<T> {
     let runtime = runtime().map_err(|error| to_python(py, &error))?;
-    let done = py.detach(|| runtime.block_on(interruptible(future, true)));
-    match done {
+    match wait_detached(py, runtime, future) {
         Ok(done) => done.map_err(|error| to_python(py, &error)),
         Err(Interruption::Raised(raised)) => Err(raised),
         Err(Interruption::Ending) => Err(to_python(py, &ending())),
@@ -168,17 +182,14 @@ pub(crate) fn wait<T: Send>(
 }
 
 /// Waits where Python may not even be known, as in the callbacks of Arrow's C interface: in a thread that holds
-/// Python's lock it is given up for the time. A signal is put back for Python to find.
+/// Python's lock it is given up for the time. An interrupt comes back to Python soon after.
 ///
 /// # Errors
 /// Those of what is awaited, and `cancelled` after a signal.
 pub(crate) fn wait_anywhere<T: Send>(future: impl Future<Output = Result<T>> + Send) -> Result<T> {
     let runtime = runtime()?;
-    if exit::is_ending() {
-        return Err(ending());
-    }
     let done = if is_python_thread() {
-        Python::try_attach(|py| py.detach(|| runtime.block_on(interruptible(future, true))))
+        Python::try_attach(|py| wait_detached(py, runtime, future))
             .unwrap_or(Err(Interruption::Ending))
     } else {
         // Python's lock is left alone: who holds it may be waiting for this very thread.
@@ -187,14 +198,24 @@ pub(crate) fn wait_anywhere<T: Send>(future: impl Future<Output = Result<T>> + S
     match done {
         Ok(done) => done,
         Err(Interruption::Ending) => Err(ending()),
-        Err(Interruption::Raised(raised)) => {
-            Python::try_attach(|py| {
-                if raised.is_instance_of::<PyKeyboardInterrupt>(py) {
-                    // SAFETY: attached to the interpreter. It only sets a flag.
-                    unsafe { pyo3::ffi::PyErr_SetInterrupt() };
-                }
-            });
-            Err(Error::cancelled("a signal interrupted the read").with_retryable(false))
-        }
+        Err(Interruption::Raised(raised)) => Err(interrupted(runtime, &raised)),
     }
+}
+
+/// The error for code that knows no exceptions. It hides what was raised, so an interrupt is made again a little later:
+/// at once it would hit Python while it prints this error.
+fn interrupted(runtime: &Runtime, raised: &PyErr) -> Error {
+    let is_interrupt =
+        Python::try_attach(|py| raised.is_instance_of::<PyKeyboardInterrupt>(py)).unwrap_or(false);
+    if is_interrupt {
+        runtime.spawn(async {
+            tokio::time::sleep(SIGNAL_INTERVAL).await;
+            if !exit::is_ending() {
+                // The signal itself, so that a system call that waits hears it too.
+                // SAFETY: no memory is involved; the process is this one.
+                unsafe { libc::kill(libc::getpid(), libc::SIGINT) };
+            }
+        });
+    }
+    Error::cancelled(format!("a signal ended the read: {raised}"))
 }

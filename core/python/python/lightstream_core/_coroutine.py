@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Awaitable, Callable
+import asyncio
+from typing import Any, Callable, Protocol
 
 
-async def run(start: Callable[[], Awaitable[Any]]) -> Any:
-    """Begin, then await."""
-    return await start()
+class _Pending(Protocol):
+    @property
+    def awaited(self) -> asyncio.Future[None]: ...
+
+    def take(self) -> Any: ...
+
+    def leave(self) -> None: ...
+
+
+async def run(start: Callable[[], _Pending]) -> Any:
+    """Begin, await, and only then take the outcome: between the last two nothing can be cancelled."""
+    pending = start()
+    try:
+        await pending.awaited
+    except BaseException:
+        pending.leave()
+        raise
+    return pending.take()
