@@ -50,19 +50,30 @@ if [ "$(cat .venv/requirements 2>/dev/null)" != "$requirements" ]; then
 fi
 export PATH="$PWD/.venv/bin:$PATH" VIRTUAL_ENV=$PWD/.venv
 
+# What maturin says is of interest only where it fails.
+build() {
+    local package=$1 log=$target/python-build.log
+    shift
+    if ! maturin build --locked --manifest-path "$package/Cargo.toml" "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        return 1
+    fi
+}
+
 if [ "${1:-}" = --wheels ]; then
     for package in "${packages[@]}"; do
-        maturin build --quiet --release --locked --manifest-path "$package/Cargo.toml" --out "$target/wheels"
+        build "$package" --release --out "$target/wheels"
     done
-    ls "$target/wheels"
+    ls "$target"/wheels/*.whl
     exit
 fi
 
-# Cargo decides what must be built again. A wheel that is the same as the installed one is left alone.
+# Cargo decides what must be built again. What is installed already is left alone.
 for package in "${packages[@]}"; do
     out=$target/python-dev/${package//\//-}
-    maturin build --quiet --profile dev --locked --manifest-path "$package/Cargo.toml" --out "$out"
-    wheel=$(ls -t "$out"/*.whl | head -n 1)
+    rm -rf "$out"
+    build "$package" --profile dev --out "$out"
+    wheel=$(echo "$out"/*.whl)
     print=$(fingerprint "$wheel")
     mark=.venv/installed-${package//\//-}
     if [ "$(cat "$mark" 2>/dev/null)" != "$print" ]; then

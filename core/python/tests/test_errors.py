@@ -116,7 +116,7 @@ def test_wrong_arguments(client: ls.Client) -> None:
         {"types": {"utf9": "utf8"}},
     ):
         with pytest.raises(ls.InvalidArgumentError):
-            client.scan("numbers", **wrong)  # type: ignore[arg-type]
+            client.scan("numbers", **wrong)
     with pytest.raises(TypeError):
         client.scan("numbers", where=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError):

@@ -55,7 +55,7 @@ def test_columns_by_name_and_position(client: ls.Client, numbers: pa.Table) -> N
     with pytest.raises(TypeError):
         client.scan("numbers", columns="n")
     with pytest.raises(TypeError):
-        client.scan("numbers", columns=["n", 1])  # type: ignore[list-item]
+        client.scan("numbers", columns=["n", 1])  # type: ignore[arg-type]
 
 
 def test_no_columns_give_counts_of_rows(client: ls.Client, numbers: pa.Table) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import threading
@@ -95,7 +96,7 @@ def test_a_callable_makes_a_fresh_stream_for_each_scan() -> None:
 def test_a_callable_may_return_whatever_has_rows() -> None:
     made: list[Any] = [batch(1), pa.Table.from_batches([batch(2), batch(3)]), pa.array([{"n": 4}])]
     for rows, expected in zip(made, ([1], [2, 3], [4]), strict=True):
-        with ls.serve({"t": lambda rows=rows: rows}) as server:
+        with ls.serve({"t": functools.partial(lambda rows: rows, rows)}) as server:
             assert pa.table(ls.connect(server.url).scan("t"))["n"].to_pylist() == expected
     with ls.serve({"t": lambda: 5}) as server:  # type: ignore[dict-item, return-value]
         with pytest.raises(ls.InternalError, match="__arrow_c_stream__"):
@@ -237,12 +238,11 @@ def test_scans_under_way_finish_while_a_server_drains(numbers: pa.Table) -> None
     server = ls.serve({"t": numbers})
     reader = ls.connect(server.url).scan("t").read()
     first = next(reader)
-    done = threading.Event()
-    thread = threading.Thread(target=lambda: (server.stop(drain=20), done.set()))
+    thread = threading.Thread(target=server.stop, kwargs={"drain": 20.0})
     thread.start()
     assert first.num_rows + sum(batch.num_rows for batch in reader) == numbers.num_rows
-    assert done.wait(CEILING)
-    thread.join()
+    thread.join(CEILING)
+    assert not thread.is_alive()
 
 
 def test_stats_settle(client: ls.Client, server: ls.Server, numbers: pa.Table) -> None:

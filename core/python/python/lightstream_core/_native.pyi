@@ -22,6 +22,24 @@ from typing import (
     final,
 )
 
+__all__ = [
+    "Batch",
+    "Client",
+    "Expr",
+    "Field",
+    "Partition",
+    "Reader",
+    "Scan",
+    "Schema",
+    "Server",
+    "Table",
+    "_end",
+    "_partition",
+    "connect",
+    "connect_async",
+    "serve",
+]
+
 class _ArrowSchema(Protocol):
     def __arrow_c_schema__(self) -> object: ...
 
@@ -49,7 +67,7 @@ class Field:
     @property
     def nullable(self) -> bool: ...
     def __arrow_c_schema__(self) -> object: ...
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
 
 @final
 class Schema:
@@ -60,8 +78,8 @@ class Schema:
     def __arrow_c_schema__(self) -> object: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Field]: ...
-    def __getitem__(self, key: Union[str, int]) -> Field: ...
-    def __eq__(self, other: object) -> bool: ...
+    def __getitem__(self, key: Union[str, int], /) -> Field: ...
+    def __eq__(self, other: object, /) -> bool: ...
 
 @final
 class Table:
@@ -392,7 +410,7 @@ class Expr:
     def columns(self) -> Set[str]:
         """The names of the top-level columns that are read."""
 
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
 
 @final
 class Server:
