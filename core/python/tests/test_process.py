@@ -151,9 +151,11 @@ def test_sockets_that_are_files_are_removed_at_the_end(tmp_path: Path) -> None:
 
 def test_after_a_fork_everything_is_refused_and_nothing_hangs() -> None:
     program = """
-        import os, pickle
+        import os, pickle, warnings
         import pyarrow as pa
         import lightstream_core as ls
+
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python's own, of forks.
 
         server = ls.serve({"t": pa.table({"n": range(1000000)})})
         client = ls.connect(server.url)
@@ -196,10 +198,11 @@ def test_after_a_fork_everything_is_refused_and_nothing_hangs() -> None:
 
 def test_a_fork_before_the_first_use_is_no_trouble() -> None:
     program = """
-        import os
+        import os, warnings
         import pyarrow as pa
         import lightstream_core as ls
 
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python's own, of forks.
         child = os.fork()
         with ls.serve({"t": pa.table({"n": [1]})}) as server:
             assert pa.table(ls.connect(server.url).scan("t")).num_rows == 1
