@@ -1,7 +1,7 @@
 # The commands of this repository. `make` alone prints them. All obey CARGO_TARGET_DIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system bench bench-link bench-queries lint fmt
+.PHONY: help demo test test-python test-system wheels bench bench-link bench-queries lint fmt
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,6 +12,13 @@ demo: ## Serve the example data on this machine and query it
 test: ## All tests that need nothing but this repository, with cargo-nextest where it is installed
 	env -u ARROW_TESTING_DATA scripts/run-tests.sh
 	cargo test --locked --doc --workspace
+	$(MAKE) --no-print-directory test-python
+
+test-python: ## The tests of the Python packages alone; they are built and installed into .venv
+	scripts/python-env.sh pytest -q core/python/tests
+
+wheels: ## Release wheels of every Python package, in target/wheels
+	scripts/python-env.sh --wheels
 
 test-system: ## Tests over Arrow's own files ($ARROW_TESTING_DATA), over a slow link (root) and a minute of fuzzing (nightly, cargo-fuzz)
 	scripts/test-system.sh

@@ -5,6 +5,7 @@ mod described;
 mod merge;
 mod pool;
 mod reader;
+mod residual;
 mod scan;
 mod stripe;
 
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use self::credentials::Credentials;
 use self::described::Described;
 use self::pool::{INLINE_UP_TO_BYTES, Patience, Pool, unexpected};
+use self::scan::Rest;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::protocol::messages::{self, request, response};
@@ -24,7 +26,8 @@ use crate::transport::Location;
 
 pub use credentials::TokenProvider;
 pub use reader::{PartitionReader, ReadMetrics};
-pub use scan::ScanReader;
+pub use residual::Residual;
+pub use scan::{PlannedScan, ScanReader};
 
 const RETRIES: u32 = 3;
 /// Connections for each partition of a server on another machine, where one alone may not fill the network.
@@ -353,7 +356,24 @@ impl Client {
     /// # Errors
     /// Those of [`Client::plan`], and `unimplemented` for a filter that neither side can apply.
     pub async fn scan(&self, request: &ScanRequest) -> Result<ScanReader> {
-        ScanReader::try_new(self, request).await
+        Ok(self.plan_scan(request).await?.read())
+    }
+
+    /// Plans a scan that is then read as one stream, as often as is wanted.
+    ///
+    /// # Errors
+    /// As [`Client::scan`].
+    pub async fn plan_scan(&self, request: &ScanRequest) -> Result<PlannedScan> {
+        PlannedScan::try_new(self, request, Rest::Here).await
+    }
+
+    /// Plans a scan that gives every row that was asked for, and where [`PlannedScan::filters`] are not exact more: the
+    /// caller applies those. A limit is then left to the caller too.
+    ///
+    /// # Errors
+    /// Those of [`Client::plan`].
+    pub async fn plan_superset(&self, request: &ScanRequest) -> Result<PlannedScan> {
+        PlannedScan::try_new(self, request, Rest::ForCaller).await
     }
 
     /// Makes the tickets of a plan good for longer.

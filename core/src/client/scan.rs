@@ -1,4 +1,4 @@
-//! A whole scan as one stream, filtered to exactly what was asked for.
+//! A planned scan, and its rows as one stream or one partition at a time, filtered to exactly what was asked for.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,13 +10,167 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 
 use super::Client;
+use super::reader::{PartitionReader, ReadMetrics};
+use super::residual::{Residual, Wider};
 use crate::error::{Error, Result};
-use crate::protocol::filter::{Filter, Support, support};
+use crate::protocol::filter::Support;
 use crate::protocol::plan::ScanPlan;
-use crate::protocol::request::{ScanRequest, ScanSource, project_schema};
+use crate::protocol::request::ScanRequest;
 
 /// Partitions read at once where order does not matter.
 const AT_ONCE: usize = 4;
+
+/// Who applies what the server does not apply exactly of a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// The client, as rows come in.
+    Here,
+    /// Whoever reads the rows.
+    ForCaller,
+}
+
+/// A scan that is planned once and may be read as often as its tickets are good: each read gives all of its rows.
+#[derive(Debug, Clone)]
+pub struct PlannedScan {
+    client: Client,
+    plan: ScanPlan,
+    schema: SchemaRef,
+    filters: Vec<Support>,
+    residual: Option<Arc<Residual>>,
+    limit: Option<u64>,
+    ordered: bool,
+}
+
+impl PlannedScan {
+    pub(super) async fn try_new(
+        client: &Client,
+        request: &ScanRequest,
+        rest: Rest,
+    ) -> Result<Self> {
+        let mut request = request.clone();
+        request.ordered |= client.options().ordered.unwrap_or(false);
+        if request.ordered && client.options().partitions.is_none() {
+            // Partitions are read one after the other for their order; within one the stripes are merged.
+            request.max_partitions.get_or_insert(1);
+        }
+        let plan = client.plan(&request).await?;
+        let planned = Self {
+            client: client.clone(),
+            schema: Arc::clone(&plan.schema),
+            filters: plan.filters.clone(),
+            residual: None,
+            limit: request.limit,
+            ordered: request.ordered,
+            plan,
+        };
+        let is_exact = |support: &Support| *support == Support::Exact;
+        if planned.filters.iter().all(is_exact) {
+            return Ok(planned);
+        }
+        if rest == Rest::ForCaller {
+            return planned.without_limit(&request).await;
+        }
+        let Wider {
+            columns,
+            schema,
+            residual,
+        } = Wider::try_new(client, &request, &planned.plan).await?;
+        let request = ScanRequest {
+            projection: Some(columns),
+            limit: None,
+            snapshot: planned.plan.snapshot.clone().or(request.snapshot),
+            ..request
+        };
+        let plan = client.plan(&request).await?;
+        if plan.schema != schema {
+            return Err(Error::expired(format!(
+                "the table changed while it was planned: {} instead of {schema}",
+                plan.schema
+            ))
+            .with_retryable(true));
+        }
+        Ok(Self {
+            schema: residual.project(&plan.schema)?,
+            residual: Some(Arc::new(residual)),
+            plan,
+            ..planned
+        })
+    }
+
+    /// The same where rows are left that the caller drops: which of them count towards a limit is not known here.
+    async fn without_limit(self, request: &ScanRequest) -> Result<Self> {
+        if self.limit.is_none() {
+            return Ok(self);
+        }
+        let request = ScanRequest {
+            limit: None,
+            snapshot: self.plan.snapshot.clone().or(request.snapshot.clone()),
+            ..request.clone()
+        };
+        let plan = self.client.plan(&request).await?;
+        Ok(Self {
+            schema: Arc::clone(&plan.schema),
+            filters: plan.filters.clone(),
+            limit: None,
+            plan,
+            ..self
+        })
+    }
+
+    /// The schema of the rows that are read.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The plan that is read. Where a residual is left its partitions have more columns than the scan.
+    pub fn plan(&self) -> &ScanPlan {
+        &self.plan
+    }
+
+    /// How far the server applies each conjunct of the filter.
+    pub fn filters(&self) -> &[Support] {
+        &self.filters
+    }
+
+    /// What is left to do of the filter with the rows of a partition; `None` where the server does all.
+    pub fn residual(&self) -> Option<&Arc<Residual>> {
+        self.residual.as_ref()
+    }
+
+    /// Most rows of the whole scan.
+    pub fn limit(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// Reads all rows. Nothing is sent before the reader is first polled.
+    pub fn read(&self) -> ScanReader {
+        let readers: Vec<_> = self
+            .plan
+            .partitions
+            .iter()
+            .map(|partition| self.client.read(partition))
+            .collect();
+        let metrics = readers.iter().map(PartitionReader::metrics).collect();
+        // With a limit the partitions before may do, and then the others need not begin.
+        let batches = if self.ordered || self.limit.is_some() {
+            futures::stream::iter(readers).flatten().boxed()
+        } else {
+            futures::stream::iter(readers)
+                .flatten_unordered(AT_ONCE)
+                .boxed()
+        };
+        let batches = match self.residual.clone() {
+            None => batches,
+            Some(residual) => filtered(batches, residual),
+        };
+        ScanReader {
+            schema: Arc::clone(&self.schema),
+            plan: self.plan.clone(),
+            metrics,
+            batches: limited(batches, self.limit),
+        }
+    }
+}
 
 /// The rows of a scan: those of all partitions, in the table's order if the request says so.
 ///
@@ -25,59 +179,11 @@ const AT_ONCE: usize = 4;
 pub struct ScanReader {
     schema: SchemaRef,
     plan: ScanPlan,
+    metrics: Vec<Arc<ReadMetrics>>,
     batches: BoxStream<'static, Result<RecordBatch>>,
 }
 
 impl ScanReader {
-    pub(super) async fn try_new(client: &Client, request: &ScanRequest) -> Result<Self> {
-        let mut request = request.clone();
-        request.ordered |= client.options().ordered.unwrap_or(false);
-        if request.ordered && client.options().partitions.is_none() {
-            // Partitions are read one after the other for their order; within one the stripes are merged.
-            request.max_partitions.get_or_insert(1);
-        }
-        let request = &request;
-        let plan = client.plan(request).await?;
-        let is_exact = plan
-            .filters
-            .iter()
-            .all(|&support| support == Support::Exact);
-        if is_exact {
-            let schema = Arc::clone(&plan.schema);
-            let batches = partitions(client, &plan, request);
-            return Ok(Self {
-                schema,
-                plan,
-                batches: limited(batches, request.limit),
-            });
-        }
-        let residual = Residual::try_new(client, request, &plan).await?;
-        let wider = ScanRequest {
-            projection: Some(residual.columns.clone()),
-            limit: None,
-            snapshot: plan.snapshot.clone().or_else(|| request.snapshot.clone()),
-            ..request.clone()
-        };
-        let plan = client.plan(&wider).await?;
-        if plan.schema != residual.wider_schema {
-            return Err(Error::expired(format!(
-                "the table changed while it was planned: {} instead of {}",
-                plan.schema, residual.wider_schema
-            ))
-            .with_retryable(true));
-        }
-        let schema = Arc::clone(&residual.schema);
-        let batches = partitions(client, &plan, request)
-            .and_then(move |batch| future::ready(residual.apply(&batch)))
-            .try_filter(|batch| future::ready(batch.num_rows() > 0))
-            .boxed();
-        Ok(Self {
-            schema,
-            plan,
-            batches: limited(batches, request.limit),
-        })
-    }
-
     /// The schema of every batch.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -86,6 +192,11 @@ impl ScanReader {
     /// The plan that is read.
     pub fn plan(&self) -> &ScanPlan {
         &self.plan
+    }
+
+    /// What has been received so far, of each partition.
+    pub fn metrics(&self) -> &[Arc<ReadMetrics>] {
+        &self.metrics
     }
 }
 
@@ -105,24 +216,15 @@ impl Stream for ScanReader {
     }
 }
 
-fn partitions(
-    client: &Client,
-    plan: &ScanPlan,
-    request: &ScanRequest,
+/// The rows that pass a residual filter, with the columns that are wanted.
+fn filtered(
+    batches: BoxStream<'static, Result<RecordBatch>>,
+    residual: Arc<Residual>,
 ) -> BoxStream<'static, Result<RecordBatch>> {
-    let readers: Vec<_> = plan
-        .partitions
-        .iter()
-        .map(|partition| client.read(partition))
-        .collect();
-    // With a limit the partitions before may do, and then the others need not begin.
-    if request.ordered || request.limit.is_some() {
-        futures::stream::iter(readers).flatten().boxed()
-    } else {
-        futures::stream::iter(readers)
-            .flatten_unordered(AT_ONCE)
-            .boxed()
-    }
+    batches
+        .and_then(move |batch| future::ready(residual.apply(&batch)))
+        .try_filter(|batch| future::ready(batch.num_rows() > 0))
+        .boxed()
 }
 
 /// Ends a stream after so many rows.
@@ -159,76 +261,4 @@ fn until_error(
         Ok(batches.try_next().await?.map(|batch| (batch, batches)))
     })
     .boxed()
-}
-
-/// What is left to do here of a filter.
-struct Residual {
-    /// Positions in the table of the columns to ask for: those that are wanted, then those that the filter needs.
-    columns: Vec<usize>,
-    /// How many of them are wanted.
-    wanted: usize,
-    /// The schema of all of them.
-    wider_schema: SchemaRef,
-    schema: SchemaRef,
-    filter: Filter,
-}
-
-impl Residual {
-    async fn try_new(client: &Client, request: &ScanRequest, plan: &ScanPlan) -> Result<Self> {
-        let ScanSource::Table(table) = &request.source else {
-            return Err(Error::unimplemented(
-                "the server does not filter the result of a query",
-            ));
-        };
-        let whole = client
-            .describe(table, plan.snapshot.as_deref())
-            .await?
-            .schema;
-        let rule = request.filter.float_rule;
-        let conjuncts: Vec<_> = request
-            .filter
-            .conjuncts
-            .iter()
-            .zip(&plan.filters)
-            .filter(|(_, support)| **support != Support::Exact)
-            .map(|(conjunct, _)| conjunct.clone())
-            .collect();
-        if let Some(unknown) = conjuncts
-            .iter()
-            .find(|conjunct| support(conjunct, &whole, rule) == Support::Unsupported)
-        {
-            return Err(Error::unimplemented(format!(
-                "neither server nor client can apply the filter {unknown}"
-            )));
-        }
-        let filter = Filter {
-            float_rule: rule,
-            conjuncts,
-        };
-        let mut columns = request
-            .projection
-            .clone()
-            .unwrap_or_else(|| (0..whole.fields().len()).collect());
-        let schema = project_schema(&whole, &columns)?;
-        let wanted = columns.len();
-        for column in filter.required_columns(&whole)? {
-            if !columns.contains(&column) {
-                columns.push(column);
-            }
-        }
-        Ok(Self {
-            wider_schema: project_schema(&whole, &columns)?,
-            columns,
-            wanted,
-            schema,
-            filter,
-        })
-    }
-
-    fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let kept = self.filter.apply(batch)?;
-        let wanted: Vec<usize> = (0..self.wanted).collect();
-        kept.project(&wanted)
-            .map_err(|error| Error::internal("columns could not be selected").with_source(error))
-    }
 }

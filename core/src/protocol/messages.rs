@@ -624,6 +624,27 @@ pub struct Partition {
     #[prost(bool, tag = "6")]
     pub resumable: bool,
 }
+/// A partition away from its plan, as it is handed to another process. It is never sent on a connection.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PortablePartition {
+    /// Its place among the partitions of the plan.
+    #[prost(uint64, tag = "1")]
+    pub index: u64,
+    #[prost(message, optional, tag = "2")]
+    pub partition: ::core::option::Option<Partition>,
+    /// The state that is read. Empty where it does not outlive the plan.
+    #[prost(string, tag = "3")]
+    pub snapshot: ::prost::alloc::string::String,
+    /// The server process that made the plan.
+    #[prost(string, tag = "4")]
+    pub server_id: ::prost::alloc::string::String,
+    /// One encapsulated Arrow IPC schema message: the schema of the rows that come back.
+    #[prost(bytes = "vec", tag = "5")]
+    pub schema: ::prost::alloc::vec::Vec<u8>,
+    /// The request that was planned.
+    #[prost(message, optional, tag = "6")]
+    pub request: ::core::option::Option<ScanRequest>,
+}
 /// Reads one partition: table payloads, UnitEnds and then a ReadEnd come back.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Read {

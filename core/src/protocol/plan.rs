@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use prost::Message;
 
 use super::filter::Support;
 use super::ipc;
@@ -63,6 +64,84 @@ pub struct Partition {
     pub schema: SchemaRef,
     /// The request that was planned, as it is sent along with the ticket.
     pub request: Arc<messages::ScanRequest>,
+}
+
+impl Partition {
+    /// The partition as bytes that another process reads it from. They hold its ticket, which is good for whoever has
+    /// them; rows that came with the plan stay behind and are read again.
+    ///
+    /// # Errors
+    /// Only `internal` ones.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let offer = PartitionOffer {
+            ticket: self.ticket.clone(),
+            locations: self.locations.clone(),
+            rows: self.rows,
+            bytes: self.bytes,
+            units: self.units,
+            resumable: self.resumable,
+        };
+        let portable = messages::PortablePartition {
+            index: self.index as u64,
+            partition: Some(offer.into_proto()),
+            snapshot: self.snapshot.clone().unwrap_or_default(),
+            server_id: self.server_id.clone(),
+            schema: ipc::encode_schema(&self.schema)?,
+            request: Some((*self.request).clone()),
+        };
+        Ok(portable.encode_to_vec())
+    }
+
+    /// Reads what [`Partition::to_bytes`] wrote. A time limit of the scan counts anew.
+    ///
+    /// # Errors
+    /// `invalid_argument` where the bytes are no partition.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let malformed = || Error::invalid_argument("the bytes are not those of a partition");
+        let portable = messages::PortablePartition::decode(bytes)
+            .map_err(|error| malformed().with_source(error))?;
+        let schema = ipc::decode_schema(&portable.schema, &DecodeLimits::default())
+            .map_err(|error| malformed().with_source(error))?;
+        let partition = portable.partition.ok_or_else(malformed)?;
+        let index = usize::try_from(portable.index).map_err(|_| malformed())?;
+        let about = PlanPart {
+            snapshot: Some(portable.snapshot).filter(|snapshot| !snapshot.is_empty()),
+            server_id: portable.server_id,
+            started: Arc::default(),
+            schema,
+            request: Arc::new(portable.request.ok_or_else(malformed)?),
+        };
+        Ok(about.partition(index, partition))
+    }
+}
+
+/// What all partitions of a plan share.
+struct PlanPart {
+    snapshot: Option<String>,
+    server_id: String,
+    started: Arc<OnceLock<Instant>>,
+    schema: SchemaRef,
+    request: Arc<messages::ScanRequest>,
+}
+
+impl PlanPart {
+    fn partition(&self, index: usize, partition: messages::Partition) -> Partition {
+        Partition {
+            index,
+            ticket: partition.ticket,
+            locations: partition.locations,
+            rows: Precision::from_proto(partition.rows.as_ref()),
+            bytes: Precision::from_proto(partition.bytes.as_ref()),
+            units: partition.units,
+            resumable: partition.resumable,
+            snapshot: self.snapshot.clone(),
+            server_id: self.server_id.clone(),
+            started: Arc::clone(&self.started),
+            rows_at_hand: None,
+            schema: Arc::clone(&self.schema),
+            request: Arc::clone(&self.request),
+        }
+    }
 }
 
 fn support_to_proto(support: Support) -> messages::FilterSupport {
@@ -141,28 +220,19 @@ impl ScanPlan {
                 },
             )
             .collect();
-        let request = Arc::new(sent);
-        let started = Arc::default();
         let snapshot = Some(plan.snapshot).filter(|snapshot| !snapshot.is_empty());
+        let part = PlanPart {
+            snapshot: snapshot.clone(),
+            server_id: server_id.to_owned(),
+            started: Arc::default(),
+            schema: Arc::clone(&schema),
+            request: Arc::new(sent),
+        };
         let partitions = plan
             .partitions
             .into_iter()
             .enumerate()
-            .map(|(index, partition)| Partition {
-                index,
-                ticket: partition.ticket,
-                locations: partition.locations,
-                rows: Precision::from_proto(partition.rows.as_ref()),
-                bytes: Precision::from_proto(partition.bytes.as_ref()),
-                units: partition.units,
-                resumable: partition.resumable,
-                snapshot: snapshot.clone(),
-                server_id: server_id.to_owned(),
-                started: Arc::clone(&started),
-                rows_at_hand: None,
-                schema: Arc::clone(&schema),
-                request: Arc::clone(&request),
-            })
+            .map(|(index, partition)| part.partition(index, partition))
             .collect();
         Ok(Self {
             snapshot,

@@ -13,6 +13,7 @@ mod memory_table;
 mod session;
 mod share;
 mod stats;
+mod stream_table;
 mod table;
 
 use std::sync::Arc;
@@ -41,6 +42,7 @@ pub use mapped_ipc::MappedIpcTable;
 pub use memory_table::MemoryTable;
 pub use share::share_out;
 pub use stats::ServerStats;
+pub use stream_table::{RowSource, RowStream, StreamTable};
 pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream};
 
 /// Frames are cut to about this size unless the client asks for another: it fits a core's cache beside what else is

@@ -10,6 +10,8 @@ mod ipc_framing;
 mod ipc_golden;
 mod ipc_limits;
 mod ipc_payloads;
+mod planned_scans;
 mod proto;
 mod round_trips;
 mod scans;
+mod stream_tables;

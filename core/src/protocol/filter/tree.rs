@@ -388,6 +388,20 @@ impl Expr {
         conjuncts
     }
 
+    /// The paths of all columns that the expression reads, in no order, as often as they stand there.
+    pub fn columns(&self) -> impl Iterator<Item = &[String]> {
+        let mut rest = vec![self];
+        std::iter::from_fn(move || {
+            while let Some(expr) = rest.pop() {
+                rest.extend(expr.children());
+                if let Expr::Column(path) = expr {
+                    return Some(path.as_slice());
+                }
+            }
+            None
+        })
+    }
+
     /// The nodes right below this one.
     pub(super) fn children(&self) -> Vec<&Expr> {
         match self {

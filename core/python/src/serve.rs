@@ -1,0 +1,222 @@
+//! Servers of tables that Python has.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use lightstream_core::protocol::ticket::TicketKey;
+use lightstream_core::server::{
+    MappedIpcTable, MemoryTable, Server, ServerStats, StreamTable, Table,
+};
+use lightstream_core::{Error, Result};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::errors::{IntoPython, to_python};
+use crate::factory::{Factory, rows_of};
+use crate::runtime::{Owned, runtime, wait};
+
+/// Connections are let go after so long even where a server is stopped at once: its places are free by then.
+const AT_ONCE: Duration = Duration::from_millis(20);
+
+enum State {
+    Running(Server),
+    Stopped(ServerStats),
+}
+
+type Running = Owned<Mutex<Option<State>>>;
+
+/// All servers of this process, to be stopped at its end.
+static SERVERS: Mutex<Vec<Weak<Running>>> = Mutex::new(Vec::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is sound after every statement.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Stops all servers: sockets that are files are removed.
+pub(crate) fn stop_all() {
+    let servers = std::mem::take(&mut *lock(&SERVERS));
+    let Ok(runtime) = runtime() else { return };
+    for server in servers.iter().filter_map(Weak::upgrade) {
+        let taken = server.get().ok().and_then(|state| lock(state).take());
+        if let Some(State::Running(server)) = taken {
+            runtime.block_on(server.shutdown(AT_ONCE));
+        }
+    }
+}
+
+/// A running server. It ends when stopped, when a `with` block ends, or when nothing refers to it any more.
+#[pyclass(name = "Server", module = "lightstream_core", frozen)]
+pub(crate) struct PyServer {
+    running: Arc<Running>,
+    urls: Vec<String>,
+}
+
+impl PyServer {
+    fn new(server: Server) -> Self {
+        let urls = server.locations().iter().map(ToString::to_string).collect();
+        let running = Arc::new(Owned::new(Mutex::new(Some(State::Running(server)))));
+        let mut all = lock(&SERVERS);
+        all.retain(|server| server.strong_count() > 0);
+        all.push(Arc::downgrade(&running));
+        Self { running, urls }
+    }
+
+    fn read_stats(&self) -> Result<Option<ServerStats>> {
+        Ok(match &*lock(self.running.get()?) {
+            Some(State::Running(server)) => Some(server.stats()),
+            Some(State::Stopped(stats)) => Some(*stats),
+            None => None,
+        })
+    }
+}
+
+#[pymethods]
+impl PyServer {
+    /// The URL of the first place that it listens at, with the port that was taken.
+    #[getter]
+    fn url(&self) -> Option<&str> {
+        self.urls.first().map(String::as_str)
+    }
+
+    /// The URLs of all places.
+    #[getter]
+    fn urls(&self) -> Vec<String> {
+        self.urls.clone()
+    }
+
+    /// What it has done since it started, by name. The numbers settle once `active_scans` is 0, and stay after it was
+    /// stopped.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let answer = PyDict::new(py);
+        let Some(stats) = self.read_stats().or_raise(py)? else {
+            return Ok(answer);
+        };
+        for (name, value) in [
+            ("connections", stats.connections),
+            ("plans", stats.plans),
+            ("scans", stats.scans),
+            ("active_connections", stats.active_connections),
+            ("active_scans", stats.active_scans),
+            ("batches_sent", stats.batches_sent),
+            ("rows_sent", stats.rows_sent),
+            ("bytes_sent", stats.bytes_sent),
+            ("errors", stats.errors),
+        ] {
+            answer.set_item(name, value)?;
+        }
+        Ok(answer)
+    }
+
+    /// Accepts no more connections, lets scans under way finish for `drain` seconds, then ends. Returns whether all of
+    /// them finished. Stopping again does nothing.
+    #[pyo3(signature = (drain=0.0))]
+    fn stop(&self, py: Python<'_>, drain: f64) -> PyResult<bool> {
+        let drain = Duration::try_from_secs_f64(drain)
+            .map_err(|error| PyValueError::new_err(format!("drain: {error}")))?;
+        let mut state = lock(self.running.get().or_raise(py)?);
+        let stats = match &*state {
+            Some(State::Running(server)) => server.stats(),
+            _ => return Ok(true),
+        };
+        let Some(State::Running(server)) = state.replace(State::Stopped(stats)) else {
+            return Ok(true);
+        };
+        drop(state);
+        wait(py, async { Ok(server.shutdown(drain.max(AT_ONCE)).await) })
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.stop(py, 0.0).map(drop)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Server({})", self.urls.join(", "))
+    }
+}
+
+/// All rows of a stream, pulled without Python's lock.
+fn in_memory(
+    py: Python<'_>,
+    mut rows: Box<dyn arrow_array::RecordBatchReader + Send>,
+) -> PyResult<MemoryTable> {
+    let schema = rows.schema();
+    let mut batches = Vec::new();
+    loop {
+        py.check_signals()?;
+        let next = py.detach(|| rows.next());
+        match next.transpose() {
+            Ok(Some(batch)) => batches.push(batch),
+            Ok(None) => break,
+            Err(error) => {
+                let error = Error::invalid_argument(format!("the rows cannot be read: {error}"));
+                return Err(to_python(py, &error));
+            }
+        }
+    }
+    // Bounds of columns are computed: that takes a while.
+    py.detach(|| MemoryTable::try_new_with_schema(schema, batches))
+        .or_raise(py)
+}
+
+fn table(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Table>> {
+    let py = value.py();
+    if let Some(rows) = rows_of(value)? {
+        return Ok(Arc::new(in_memory(py, rows)?));
+    }
+    let is_path = value.is_instance_of::<pyo3::types::PyString>() || value.hasattr("__fspath__")?;
+    if is_path {
+        let path: PathBuf = value.extract()?;
+        return Ok(Arc::new(
+            py.detach(|| MappedIpcTable::open(path)).or_raise(py)?,
+        ));
+    }
+    if value.is_callable() {
+        return Ok(Arc::new(StreamTable::new(Factory::new(
+            value.clone().unbind(),
+        ))));
+    }
+    Err(PyTypeError::new_err(format!(
+        "a table is something with __arrow_c_stream__ or __arrow_c_array__, the path of an Arrow IPC file, or a callable \
+         that returns one of the first two, not {}",
+        value.get_type().name()?
+    )))
+}
+
+/// Serves tables by name until it is stopped.
+#[pyfunction]
+#[pyo3(signature = (tables, *, listen=None, ticket_key=None))]
+pub(crate) fn serve(
+    py: Python<'_>,
+    tables: &Bound<'_, PyAny>,
+    listen: Option<&Bound<'_, PyAny>>,
+    ticket_key: Option<Vec<u8>>,
+) -> PyResult<PyServer> {
+    let urls: Vec<String> = match listen {
+        None => vec!["lightstream://127.0.0.1:0".to_owned()],
+        Some(one) => match one.extract::<String>() {
+            Ok(url) => vec![url],
+            Err(_) => one.extract()?,
+        },
+    };
+    let mut builder = Server::builder();
+    for item in tables.call_method0("items")?.try_iter()? {
+        let (name, value): (String, Bound<'_, PyAny>) = item?.extract()?;
+        builder = builder.shared_table(name, table(&value)?);
+    }
+    if let Some(secret) = ticket_key {
+        builder = builder.ticket_key(TicketKey::from_secret(&secret).or_raise(py)?);
+    }
+    let server = wait(py, async move {
+        let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+        builder.listen_all(&urls).await
+    })?;
+    Ok(PyServer::new(server))
+}
