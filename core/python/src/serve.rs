@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use lightstream_core::Error;
 use lightstream_core::protocol::ticket::TicketKey;
 use lightstream_core::server::{
-    MappedIpcTable, MemoryTable, Server, ServerStats, StreamTable, Table,
+    MappedIpcTable, MemoryTable, Server, StatsReader, StreamTable, Table,
 };
-use lightstream_core::{Error, Result};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -20,12 +20,8 @@ use crate::runtime::{Owned, runtime, wait};
 /// Connections are let go after so long even where a server is stopped at once: its places are free by then.
 const AT_ONCE: Duration = Duration::from_millis(20);
 
-enum State {
-    Running(Server),
-    Stopped(ServerStats),
-}
-
-type Running = Owned<Mutex<Option<State>>>;
+/// None once it was stopped.
+type Running = Owned<Mutex<Option<Server>>>;
 
 /// All servers of this process, to be stopped at its end.
 static SERVERS: Mutex<Vec<Weak<Running>>> = Mutex::new(Vec::new());
@@ -41,7 +37,7 @@ pub(crate) fn stop_all() {
     let Ok(runtime) = runtime() else { return };
     for server in servers.iter().filter_map(Weak::upgrade) {
         let taken = server.get().ok().and_then(|state| lock(state).take());
-        if let Some(State::Running(server)) = taken {
+        if let Some(server) = taken {
             runtime.block_on(server.shutdown(AT_ONCE));
         }
     }
@@ -51,25 +47,23 @@ pub(crate) fn stop_all() {
 #[pyclass(name = "Server", module = "lightstream_core", frozen)]
 pub(crate) struct PyServer {
     running: Arc<Running>,
+    counted: StatsReader,
     urls: Vec<String>,
 }
 
 impl PyServer {
     fn new(server: Server) -> Self {
         let urls = server.locations().iter().map(ToString::to_string).collect();
-        let running = Arc::new(Owned::new(Mutex::new(Some(State::Running(server)))));
+        let counted = server.stats_reader();
+        let running = Arc::new(Owned::new(Mutex::new(Some(server))));
         let mut all = lock(&SERVERS);
         all.retain(|server| server.strong_count() > 0);
         all.push(Arc::downgrade(&running));
-        Self { running, urls }
-    }
-
-    fn read_stats(&self) -> Result<Option<ServerStats>> {
-        Ok(match &*lock(self.running.get()?) {
-            Some(State::Running(server)) => Some(server.stats()),
-            Some(State::Stopped(stats)) => Some(*stats),
-            None => None,
-        })
+        Self {
+            running,
+            counted,
+            urls,
+        }
     }
 }
 
@@ -90,10 +84,9 @@ impl PyServer {
     /// What it has done since it started, by name. The numbers settle once `active_scans` is 0, and stay after it was
     /// stopped.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.running.get().or_raise(py)?;
+        let stats = self.counted.stats();
         let answer = PyDict::new(py);
-        let Some(stats) = self.read_stats().or_raise(py)? else {
-            return Ok(answer);
-        };
         for (name, value) in [
             ("connections", stats.connections),
             ("plans", stats.plans),
@@ -116,15 +109,10 @@ impl PyServer {
     fn stop(&self, py: Python<'_>, drain: f64) -> PyResult<bool> {
         let drain = Duration::try_from_secs_f64(drain)
             .map_err(|error| PyValueError::new_err(format!("drain: {error}")))?;
-        let mut state = lock(self.running.get().or_raise(py)?);
-        let stats = match &*state {
-            Some(State::Running(server)) => server.stats(),
-            _ => return Ok(true),
-        };
-        let Some(State::Running(server)) = state.replace(State::Stopped(stats)) else {
+        let running = self.running.get().or_raise(py)?;
+        let Some(server) = lock(running).take() else {
             return Ok(true);
         };
-        drop(state);
         wait(py, async { Ok(server.shutdown(drain.max(AT_ONCE)).await) })
     }
 

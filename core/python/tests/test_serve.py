@@ -236,13 +236,15 @@ def test_stopping_frees_the_address_and_the_tables(tmp_path: Path) -> None:
 
 def test_scans_under_way_finish_while_a_server_drains(numbers: pa.Table) -> None:
     server = ls.serve({"t": numbers})
-    reader = ls.connect(server.url).scan("t").read()
+    # One partition: a server that drains takes no more connections.
+    reader = ls.connect(server.url).scan("t", partitions=1).read()
     first = next(reader)
     thread = threading.Thread(target=server.stop, kwargs={"drain": 20.0})
     thread.start()
     assert first.num_rows + sum(batch.num_rows for batch in reader) == numbers.num_rows
     thread.join(CEILING)
     assert not thread.is_alive()
+    assert server.stats()["rows_sent"] == numbers.num_rows
 
 
 def test_stats_settle(client: ls.Client, server: ls.Server, numbers: pa.Table) -> None:

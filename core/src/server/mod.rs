@@ -41,7 +41,7 @@ pub use authenticate::{Authenticator, Credentials, Identity};
 pub use mapped_ipc::MappedIpcTable;
 pub use memory_table::MemoryTable;
 pub use share::share_out;
-pub use stats::ServerStats;
+pub use stats::{ServerStats, StatsReader};
 pub use stream_table::{RowSource, RowStream, StreamTable};
 pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream};
 
@@ -277,6 +277,11 @@ impl Server {
     /// What it has done so far.
     pub fn stats(&self) -> ServerStats {
         self.counters.snapshot()
+    }
+
+    /// Reads what it has done, after its end too.
+    pub fn stats_reader(&self) -> StatsReader {
+        StatsReader(Arc::clone(&self.counters))
     }
 
     /// Accepts no more connections, lets requests under way finish for so long, then ends.

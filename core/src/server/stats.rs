@@ -65,6 +65,17 @@ impl Counters {
     }
 }
 
+/// Reads what a server has done, for as long as is wanted: after it has ended, too.
+#[derive(Debug, Clone)]
+pub struct StatsReader(pub(super) Arc<Counters>);
+
+impl StatsReader {
+    /// What the server has done so far.
+    pub fn stats(&self) -> ServerStats {
+        self.0.snapshot()
+    }
+}
+
 /// Counts something for as long as it lives.
 pub(super) struct Active {
     counters: Arc<Counters>,
