@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lightstream_core::client::Client;
@@ -12,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::asyncio;
+use crate::credentials::Provider;
 use crate::errors::{IntoPython, to_python};
 use crate::expr::{Where, float_rule};
 use crate::options::{self, OptionMap};
@@ -35,9 +37,13 @@ pub(crate) struct PyClient {
 
 impl PyClient {
     /// A client that has not connected yet.
-    fn try_new(url: &str, options: &OptionMap) -> Result<Self> {
+    fn try_new(url: &str, options: &OptionMap, provider: Option<Arc<Provider>>) -> Result<Self> {
         crate::runtime::runtime()?;
-        let client = Client::new(url, options::parse(options)?)?;
+        let parsed = options::parse(options)?;
+        let client = match provider {
+            None => Client::new(url, parsed)?,
+            Some(provider) => Client::with_tokens(url, parsed, provider)?,
+        };
         Ok(Self {
             url: client.location().to_string(),
             table: client.table_name().map(str::to_owned),
@@ -347,28 +353,32 @@ async fn table_names(client: Client) -> Result<Vec<String>> {
 
 /// Connects to the server that a URL names, and waits until it has answered.
 #[pyfunction]
-#[pyo3(signature = (url, *, storage_options=None, **options))]
+#[pyo3(signature = (url, *, storage_options=None, credential_provider=None, **options))]
 pub(crate) fn connect(
     py: Python<'_>,
     url: &str,
     storage_options: Option<&Bound<'_, PyAny>>,
+    credential_provider: Option<Py<PyAny>>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<PyClient> {
     let options = options::collect(storage_options, options)?;
-    let client = PyClient::try_new(url, &options).or_raise(py)?;
+    let provider = Provider::of(credential_provider, py)?;
+    let client = PyClient::try_new(url, &options, provider).or_raise(py)?;
     wait(py, client.connected())
 }
 
 /// As `connect`, for `await`.
 #[pyfunction]
-#[pyo3(signature = (url, *, storage_options=None, **options))]
+#[pyo3(signature = (url, *, storage_options=None, credential_provider=None, **options))]
 pub(crate) fn connect_async<'py>(
     py: Python<'py>,
     url: &str,
     storage_options: Option<&Bound<'py, PyAny>>,
+    credential_provider: Option<Py<PyAny>>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = options::collect(storage_options, options)?;
-    let client = PyClient::try_new(url, &options).or_raise(py)?;
+    let provider = Provider::of(credential_provider, py)?;
+    let client = PyClient::try_new(url, &options, provider).or_raise(py)?;
     asyncio::simple(py, client.connected())
 }

@@ -5,6 +5,7 @@ mod asyncio;
 mod batch;
 mod capsule;
 mod client;
+mod credentials;
 mod errors;
 mod exit;
 mod expr;

@@ -13,6 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::credentials::Checker;
 use crate::errors::{IntoPython, to_python};
 use crate::factory::{Factory, rows_of};
 use crate::runtime::{Owned, runtime, wait};
@@ -180,12 +181,13 @@ fn table(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Table>> {
 
 /// Serves tables by name until it is stopped.
 #[pyfunction]
-#[pyo3(signature = (tables, *, listen=None, ticket_key=None))]
+#[pyo3(signature = (tables, *, listen=None, ticket_key=None, authenticator=None))]
 pub(crate) fn serve(
     py: Python<'_>,
     tables: &Bound<'_, PyAny>,
     listen: Option<&Bound<'_, PyAny>>,
     ticket_key: Option<Vec<u8>>,
+    authenticator: Option<Py<PyAny>>,
 ) -> PyResult<PyServer> {
     let urls: Vec<String> = match listen {
         None => vec!["lightstream://127.0.0.1:0".to_owned()],
@@ -201,6 +203,9 @@ pub(crate) fn serve(
     }
     if let Some(secret) = ticket_key {
         builder = builder.ticket_key(TicketKey::from_secret(&secret).or_raise(py)?);
+    }
+    if let Some(checker) = Checker::of(authenticator, py)? {
+        builder = builder.authenticator(checker);
     }
     let server = wait(py, async move {
         let urls: Vec<&str> = urls.iter().map(String::as_str).collect();

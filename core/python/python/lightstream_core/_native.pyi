@@ -447,23 +447,37 @@ class Server:
     ) -> None: ...
 
 def connect(
-    url: str, *, storage_options: Optional[Mapping[str, _Option]] = None, **options: _Option
+    url: str,
+    *,
+    storage_options: Optional[Mapping[str, _Option]] = None,
+    credential_provider: Optional[Callable[[], Union[str, Mapping[str, str]]]] = None,
+    **options: _Option,
 ) -> Client:
     """Connect to the server that a URL names, and wait until it has answered.
 
     Options go by name, as keywords, or in ``storage_options`` below those; both go before the URL's own, and those
     before the environment (``LIGHTSTREAM_READ_TIMEOUT`` and so on). Numbers are seconds where a time is wanted, and
     bytes where a size is.
+
+    ``credential_provider`` is called for a token (as text, or as ``{"token": …}``) when the first connection is made,
+    and again when the server refuses the last one; it goes before the options ``token`` and ``token_file``. It is called
+    from another thread, and what it raises becomes an ``unauthenticated`` error with its message. Partitions that are
+    pickled leave it behind.
     """
 
 def connect_async(
-    url: str, *, storage_options: Optional[Mapping[str, _Option]] = None, **options: _Option
+    url: str,
+    *,
+    storage_options: Optional[Mapping[str, _Option]] = None,
+    credential_provider: Optional[Callable[[], Union[str, Mapping[str, str]]]] = None,
+    **options: _Option,
 ) -> Coroutine[Any, Any, Client]: ...
 def serve(
     tables: Mapping[str, Union[_Rows, str, PathLike[str], Callable[[], _Rows]]],
     *,
     listen: Union[str, Sequence[str], None] = None,
     ticket_key: Optional[bytes] = None,
+    authenticator: Optional[Callable[[Optional[str]], str]] = None,
 ) -> Server:
     """Serve tables by name until the server is stopped.
 
@@ -474,7 +488,8 @@ def serve(
     the schema), and what it raises reaches the client with its message.
 
     ``listen`` is where: a URL or several, by default a free port of this machine's own. ``ticket_key`` (32 bytes or
-    more) lets servers that share it read each other's partitions.
+    more) lets servers that share it read each other's partitions. ``authenticator`` is given the token of each client that
+    connects, or None where it shows none, and returns whose it is; what it raises refuses the client, with its message.
     """
 
 def _end() -> None: ...
