@@ -62,7 +62,7 @@ build() {
 
 if [ "${1:-}" = --wheels ]; then
     for package in "${packages[@]}"; do
-        build "$package" --release --out "$target/wheels"
+        build "$package" --release --strip --out "$target/wheels"
     done
     ls "$target"/wheels/*.whl
     exit
