@@ -204,10 +204,10 @@ class _Translator:
         return _arithmetic(op, left, right)
 
     def _ternary(self, body: Any) -> _Term:
-        # A null condition takes the other branch.
-        predicate = Expr.compare(
-            "is not distinct from", self._condition(body["predicate"]), Expr.literal(pl.Series([True]))
-        )
+        predicate = self._condition(body["predicate"])
+        if not _is_null_test(body["predicate"]):
+            # A null condition takes the other branch.
+            predicate = Expr.compare("is not distinct from", predicate, Expr.literal(pl.Series([True])))
         truthy, falsy = self._condition(body["truthy"]), self._condition(body["falsy"])
         return _condition_term(
             Expr.or_([Expr.and_([predicate, truthy]), Expr.and_([Expr.not_(predicate), falsy])])
@@ -220,6 +220,8 @@ class _Translator:
             left, right, op = right, left, _MIRRORED.get(op, op)
         if left.constant is not None:
             raise UnknownShape("two constants")
+        if right.constant is not None and _differ_by_zone(left.dtype, right.dtype):
+            right = replace(right, dtype=left.dtype, constant=Constant(left.dtype, right.constant.value))
         if not _compare_alike(op, left.dtype, right.dtype):
             raise UnknownShape(f"{left.dtype} {op} {right.dtype}")
         if left.rounded_from is not None:
@@ -353,6 +355,11 @@ class _Translator:
         return _Term(inner, Expr.column(struct, of), inner)
 
 
+def _is_null_test(node: Any) -> bool:
+    function = node.get("Function") if isinstance(node, dict) else None
+    return isinstance(function, dict) and function.get("function") in ({"Boolean": "IsNull"}, {"Boolean": "IsNotNull"})
+
+
 def _condition_term(expr: Expr) -> _Term:
     return _Term(pl.Boolean(), expr, pl.Boolean())
 
@@ -383,6 +390,14 @@ def _compare_alike(op: str, left: pl.DataType, right: pl.DataType) -> bool:
         return True
     is_flat = left.is_numeric() or left.is_temporal() or left in (pl.Boolean, pl.String, pl.Binary)
     return is_flat and left == right
+
+
+def _differ_by_zone(left: pl.DataType, right: pl.DataType) -> bool:
+    """Whether both are instants in the same unit, which compare whatever the name of their zone."""
+    if not isinstance(left, pl.Datetime) or not isinstance(right, pl.Datetime):
+        return False
+    has_zones = left.time_zone is not None and right.time_zone is not None
+    return has_zones and left.time_unit == right.time_unit
 
 
 def _keeps_values(source: pl.DataType, to: pl.DataType) -> bool:

@@ -43,9 +43,6 @@ class PartitionsBuilder(FileReaderBuilder):
         self._table = table
         self._plan = plan
         self._shown = shown
-        self._reset()
-
-    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._finest: list[core.Partition] | None = None
 
@@ -90,13 +87,6 @@ class PartitionsBuilder(FileReaderBuilder):
                 # Without a snapshot another plan is of other rows.
                 self._finest = [] if self._plan.snapshot is None else self._table.finest(self._plan)
             return self._finest
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {"progress": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._reset()
 
 
 def _heights(partitions: Sequence[core.Partition]) -> int | None:

@@ -79,6 +79,9 @@ class RemoteTable:
         self._is_small = nbytes is not None and nbytes <= _SMALL_BYTES
         self._positions = {name: at for at, name in enumerate(self.schema)}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return RemoteTable, (self.connection, self.snapshot)
+
     def plan(
         self,
         columns: Sequence[str],
@@ -130,12 +133,10 @@ class RemoteTable:
     def _wanted(
         self, columns: Sequence[str], kept: Sequence[str] | None, left_to_polars: Sequence[pl.Expr]
     ) -> list[str]:
-        if kept is None:
-            return list(columns)
-        needed = set(kept)
+        needed = set(columns if kept is None else kept)
         for predicate in left_to_polars:
             needed.update(predicate.meta.root_names())
-        return [name for name in columns if name in needed]
+        return sorted(needed.intersection(columns), key=self._positions.__getitem__)
 
     def _scan(
         self,
