@@ -1,0 +1,216 @@
+"""The planned partitions of a read as sources of Polars' external reader, one source each.
+
+Polars asks for slices and heights here; predicates are settled before, in the plan.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import lightstream_core as core
+import polars as pl
+from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
+
+from lightstream_polars._rows import ReadAhead, frame
+from lightstream_polars._table import Plan, RemoteTable
+
+READ_AT_ONCE: Final = max(4, os.cpu_count() or 1)
+"""Partitions of one scan that are read at the same time."""
+
+_SKIPPED_BYTES: Final = 4 << 20
+"""From a larger partition rows are not read only to be skipped: a plan of finer partitions is made instead."""
+
+_READS: Final = "lightstream reads"
+
+
+class PartitionsBuilder(FileReaderBuilder):
+    """Makes a reader for each partition, of which the source is the number."""
+
+    def __init__(
+        self,
+        table: RemoteTable,
+        plan: Plan,
+        height_column: str | None,
+        shown: dict[str, str],
+        progress: Callable[[int], object] | None,
+    ) -> None:
+        self.schema = plan.schema
+        self.height_column = height_column
+        self.progress = progress
+        self._table = table
+        self._plan = plan
+        self._shown = shown
+        self._lock = threading.Lock()
+        self._finest: list[core.Partition] | None = None
+
+    @property
+    def partitions(self) -> list[core.Partition]:
+        return self._plan.partitions
+
+    def explain_properties(self) -> dict[str, str]:
+        return self._shown
+
+    def reader_capabilities(self) -> ReaderCapabilities:
+        return ReaderCapabilities(pre_slice=True)
+
+    def build_file_reader(self, source: str | bytes, multi_scan_context: dict[Any, Any]) -> FileReader:
+        # One dictionary for each time that the scan runs; setdefault is atomic.
+        reads: _Reads = multi_scan_context.setdefault(_READS, _Reads(self.partitions))
+        reads.enter()
+        return _PartitionReader(self, int(source), reads)
+
+    def stretch(self, index: int, offset: int, length: int) -> Iterator[tuple[core.Partition, int, int]]:
+        """Where rows of a partition are: parts to read, each with how many rows to skip in it and how many to take."""
+        partition = self.partitions[index]
+        before = _heights(self.partitions[:index])
+        parts = [partition]
+        if offset > 0 and before is not None and (partition.nbytes or 0) > _SKIPPED_BYTES and not self._plan.filters:
+            finest = self._finest_partitions()
+            if _heights(finest) is not None and len(finest) > len(self.partitions):
+                parts, offset = finest, offset + before
+        for part in parts:
+            if part.rows is not None and offset >= part.rows:
+                offset -= part.rows
+                continue
+            taken = length if part.rows is None else min(length, part.rows - offset)
+            yield part, offset, taken
+            offset, length = 0, length - taken
+            if length == 0:
+                return
+
+    def _finest_partitions(self) -> list[core.Partition]:
+        with self._lock:
+            if self._finest is None:
+                # Without a snapshot another plan is of other rows.
+                self._finest = [] if self._plan.snapshot is None else self._table.finest(self._plan)
+            return self._finest
+
+
+def _heights(partitions: Sequence[core.Partition]) -> int | None:
+    """How many rows partitions have together, if that is known for certain."""
+    total = 0
+    for partition in partitions:
+        if partition.rows is None:
+            return None
+        total += partition.rows
+    return total
+
+
+class _Reads:
+    """What the readers of one run share; ends with the last of them."""
+
+    def __init__(self, partitions: list[core.Partition]) -> None:
+        self.ahead = ReadAhead(partitions, READ_AT_ONCE)
+        self._lock = threading.Lock()
+        self._readers = 0
+
+    def enter(self) -> None:
+        with self._lock:
+            self._readers += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._readers -= 1
+            is_last = self._readers == 0
+        if is_last:
+            self.ahead.close()
+
+
+class _PartitionReader(FileReader):
+    def __init__(self, builder: PartitionsBuilder, index: int, reads: _Reads) -> None:
+        self._builder = builder
+        self._index = index
+        # A table without rows may have no partition at all.
+        self._partition = builder.partitions[index] if index < len(builder.partitions) else None
+        self._reads = reads
+        self._has_feed = False
+        self._height: int | None = None
+
+    def schema(self) -> pl.Schema:
+        builder = self._builder
+        if builder.height_column is None:
+            return builder.schema
+        return pl.Schema({builder.height_column: pl.Null, **builder.schema})
+
+    def collect_batches(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        row_index: tuple[str, int] | None = None,
+        pre_slice: tuple[int, int] | None = None,
+        filters: Sequence[object] = (),
+        num_pipelines: int,
+    ) -> Iterator[pl.DataFrame]:
+        if row_index is not None or filters:
+            raise NotImplementedError("Polars asked for what this reader did not offer: a row index or a filter")
+        progress = self._builder.progress
+        for rows in self._all() if pre_slice is None else self._slice(*pre_slice):
+            if progress is not None:
+                progress(rows.height)
+            yield self._shaped(rows, columns)
+
+    def _all(self) -> Iterator[pl.DataFrame]:
+        partition = self._partition
+        if partition is None:
+            return
+        if not self._builder.schema and partition.rows is not None:
+            yield pl.DataFrame(height=partition.rows)
+            return
+        self._has_feed = True
+        try:
+            yield from self._reads.ahead.take(self._index)
+        finally:
+            self._reads.ahead.give_back(self._index)
+
+    def _slice(self, offset: int, length: int) -> Iterator[pl.DataFrame]:
+        """Some rows of the partition. These are few or soon reached, so nothing is read ahead."""
+        if self._partition is None or length == 0:
+            return
+        rows = self._partition.rows
+        if rows is not None:
+            # Polars asks for what lies behind the last row, too.
+            length = min(length, rows - offset)
+            if length <= 0:
+                return
+            if not self._builder.schema:
+                yield pl.DataFrame(height=length)
+                return
+        for part, skipped, taken in self._builder.stretch(self._index, offset, length):
+            with part.read(limit=skipped + taken) as reader:
+                for batch in reader:
+                    kept = frame(batch).slice(skipped, taken)
+                    skipped = max(0, skipped - batch.num_rows)
+                    taken -= kept.height
+                    if kept.height:
+                        yield kept
+
+    def _shaped(self, rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+        height, height_column = rows.height, self._builder.height_column
+        if not columns:
+            return pl.DataFrame(height=height)
+        if height_column in columns:
+            nulls = pl.Series(height_column, [None], dtype=pl.Null).new_from_index(0, height)
+            return pl.DataFrame([nulls if name == height_column else rows[name] for name in columns])
+        return rows if rows.columns == list(columns) else rows[list(columns)]
+
+    def n_rows_in_file(self, limit: int | None = None) -> int:
+        partition = self._partition
+        if partition is None:
+            return 0
+        if partition.rows is not None:
+            return partition.rows
+        if self._height is None:
+            with partition.read(limit=limit) as reader:
+                height = sum(batch.num_rows for batch in reader)
+            if limit is not None and height >= limit:
+                return height
+            self._height = height
+        return self._height
+
+    def on_drop(self) -> None:
+        if self._has_feed:
+            self._reads.ahead.give_back(self._index)
+        self._reads.leave()

@@ -1,0 +1,84 @@
+"""What users call: a remote table as a lazy frame, or read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import polars as pl
+
+from lightstream_polars._connection import Connection, CredentialProvider
+from lightstream_polars._progress import progress
+from lightstream_polars._table import RemoteTable
+
+try:
+    from lightstream_polars._resolver import TableResolver
+except ImportError:  # A Polars without resolvers.
+    TableResolver = None  # type: ignore[assignment, misc]
+
+
+def scan_lightstream(
+    url: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    credential_provider: CredentialProvider | Literal["auto"] | None = "auto",
+    n_rows: int | None = None,
+    snapshot: str | None = None,
+) -> pl.LazyFrame:
+    """Scan a table of a Lightstream or Arrow Flight server lazily.
+
+    Columns, conditions and limits go to the server, which sends what passes in parallel partitions. The table's order is
+    kept. Rows are read when the frame is collected, and each time as the table is then, unless `snapshot` says otherwise.
+    ``explain()`` shows what is asked of the server, and reads no rows.
+
+    Parameters
+    ----------
+    url
+        Server and table, as in ``lightstream://host:7654/table``.
+    storage_options
+        Options by name, such as ``token`` or ``read_timeout``. They go before those of the URL.
+    credential_provider
+        A callable that returns options such as ``{"token": "..."}``. It is called when connecting, and again when the
+        server refuses what it gave. ``"auto"`` leaves credentials to options and environment.
+    n_rows
+        Stop after so many rows.
+    snapshot
+        The state of the table to read; by default the newest.
+
+    Raises
+    ------
+    lightstream_core.LightstreamError
+        If the server or table cannot be reached, or the table has a type that Polars has not, named with its column.
+    """
+    connection = Connection(url, storage_options, credential_provider)
+    return _frame(RemoteTable(connection, snapshot), n_rows)
+
+
+def read_lightstream(
+    url: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    credential_provider: CredentialProvider | Literal["auto"] | None = "auto",
+    n_rows: int | None = None,
+    snapshot: str | None = None,
+) -> pl.DataFrame:
+    """Read a table of a Lightstream or Arrow Flight server. The parameters are those of :func:`scan_lightstream`.
+
+    On a terminal a read that takes long shows its progress if tqdm is installed, unless ``LIGHTSTREAM_PROGRESS=0``.
+    """
+    table = RemoteTable(Connection(url, storage_options, credential_provider), snapshot)
+    total = table.estimated_rows
+    if n_rows is not None:
+        total = n_rows if total is None else min(total, n_rows)
+    with progress(f"reading {table.name}", total) as count:
+        return _frame(table, n_rows, count).collect()
+
+
+def _frame(table: RemoteTable, n_rows: int | None, count: Callable[[int], object] | None = None) -> pl.LazyFrame:
+    if TableResolver is None:
+        from lightstream_polars._fallback import io_source_frame
+
+        frame = io_source_frame(table, count)
+    else:
+        frame = TableResolver(table, count).frame()
+    return frame if n_rows is None else frame.head(n_rows)

@@ -1,0 +1,191 @@
+"""A remote table as Polars sees it, and the plan of one read of it.
+
+Decides what is asked of the server: columns, conditions, limit and snapshot. Reads no rows.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import lightstream_core as core
+import polars as pl
+
+from lightstream_polars._connection import Connection
+from lightstream_polars._predicate import FLOAT_RULE, Translation, translate
+from lightstream_polars._types import IMPORT_RULES
+
+_FINEST: Final = 1 << 20
+
+_SMALL_BYTES: Final = 8 << 20
+"""Larger tables have several partitions, of which no rows come with the plan."""
+
+_PARTITIONS: Final = 2 * max(4, os.cpu_count() or 1)
+"""Most partitions of a scan, unless the options say otherwise: enough to keep every core and the network busy."""
+
+
+class Plan:
+    """A planned read."""
+
+    def __init__(
+        self,
+        scan: core.Scan,
+        schema: pl.Schema,
+        conjuncts: Sequence[core.Expr],
+        applied: set[int],
+        read: Callable[[str | None], core.Scan] | None,
+    ) -> None:
+        self.schema = schema
+        self.snapshot = scan.snapshot
+        self.filters = tuple((str(expr), support) for expr, support in zip(conjuncts, scan.filters, strict=True))
+        """What the server was asked to keep, as text, each with how far it does: exact or inexact."""
+        self.applied = frozenset(applied)
+        """Which of the predicates the rows that come satisfy, so that Polars need not look again."""
+        self.sources = max(1, len(scan.partitions))
+        """How many partitions there are; one without rows where there is none."""
+        self._read = read
+        self._lock = threading.Lock()
+        self._partitions = None if read is not None else scan.partitions
+
+    @property
+    def partitions(self) -> list[core.Partition]:
+        """The partitions to read, in order. Asked for only when rows are wanted: they may come along."""
+        with self._lock:
+            if self._partitions is None and self._read is not None:
+                self._partitions = self._read(self.snapshot).partitions
+            return self._partitions or []
+
+
+class RemoteTable:
+    """A table: its columns as they are on the server and in Polars."""
+
+    def __init__(self, connection: Connection, snapshot: str | None) -> None:
+        self.connection = connection
+        self.snapshot = snapshot
+        self.name, self._described, scan = connection.request(lambda client: _describe(client, snapshot))
+        self._fields = {field.name: field for field in scan.schema}
+        if len(self._fields) != len(scan.schema):
+            names = [field.name for field in scan.schema]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise core.InvalidArgumentError(
+                f"table {self.name!r} has more than one column named {', '.join(map(repr, twice))}: Polars has no place "
+                "for them"
+            )
+        self.schema = pl.Schema(scan.schema)
+        self.estimated_rows = self._described.estimated_rows
+        nbytes = self._described.nbytes
+        self._is_small = nbytes is not None and nbytes <= _SMALL_BYTES
+        self._positions = {name: at for at, name in enumerate(self.schema)}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RemoteTable, (self.connection, self.snapshot)
+
+    def plan(
+        self,
+        columns: Sequence[str],
+        predicates: Sequence[pl.Expr] = (),
+        kept: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        snapshot: str | None = None,
+    ) -> Plan:
+        """Plan a read of `columns` of the rows that satisfy `predicates`.
+
+        Of the columns only `kept` are wanted by whoever reads; the others are left out unless Polars has to look at
+        them again. A limit counts for each partition, and before predicates, which are then not sent.
+        """
+        translations = [
+            translate(predicate, self.schema, self._described.schema) if limit is None else Translation()
+            for predicate in predicates
+        ]
+        promised = {
+            at
+            for at, translation in enumerate(translations)
+            if translation.is_whole
+            and all(
+                conjunct.support(self._described.schema, FLOAT_RULE) == "exact" for conjunct in translation.conjuncts
+            )
+        }
+        conjuncts = [conjunct for translation in translations for conjunct in translation.conjuncts]
+        while True:
+            wanted = self._wanted(columns, kept, [predicates[at] for at in range(len(predicates)) if at not in promised])
+            # Few rows come with the plan. They are not to come where the query is only explained.
+            scan = self._scan(wanted, conjuncts, 0 if self._is_small else limit, snapshot)
+            applied = _applied(translations, scan.filters)
+            if promised <= applied:
+                break
+            # This server does less than the core promises: Polars needs the columns to look again.
+            promised &= applied
+        self._check(scan.schema, wanted)
+        schema = pl.Schema({name: self.schema[name] for name in wanted})
+        if self._is_small and len(scan.partitions) > 1:
+            scan = self._scan(wanted, conjuncts, limit, scan.snapshot)
+        elif self._is_small:
+            return Plan(scan, schema, conjuncts, promised, lambda pinned: self._scan(wanted, conjuncts, limit, pinned))
+        return Plan(scan, schema, conjuncts, promised, None)
+
+    def finest(self, plan: Plan) -> list[core.Partition]:
+        """The rows of an unfiltered plan again, in as many partitions as the server makes of them."""
+        return self._scan(list(plan.schema), (), None, plan.snapshot, _FINEST).partitions
+
+    def _wanted(
+        self, columns: Sequence[str], kept: Sequence[str] | None, left_to_polars: Sequence[pl.Expr]
+    ) -> list[str]:
+        needed = set(columns if kept is None else kept)
+        for predicate in left_to_polars:
+            needed.update(predicate.meta.root_names())
+        return sorted(needed.intersection(columns), key=self._positions.__getitem__)
+
+    def _scan(
+        self,
+        columns: Sequence[str],
+        where: Sequence[core.Expr],
+        limit: int | None,
+        snapshot: str | None,
+        partitions: int | None = None,
+    ) -> core.Scan:
+        positions = [self._positions[name] for name in columns]
+        if partitions is None and not self.connection.is_set("partitions"):
+            partitions = _PARTITIONS
+        return self.connection.request(
+            lambda client: client.scan(
+                self.name,
+                columns=positions,
+                where=list(where) or None,
+                float_rule=FLOAT_RULE,
+                limit=limit,
+                partitions=partitions,
+                ordered=True,
+                snapshot=snapshot if snapshot is not None else self.snapshot,
+                types=IMPORT_RULES,
+                residual="caller",
+            )
+        )
+
+    def _check(self, schema: core.Schema, columns: Sequence[str]) -> None:
+        fields = list(schema)
+        if [self._fields[name] for name in columns] != fields:
+            raise core.InvalidArgumentError(
+                f"the columns of table {self.name!r} are no longer those that it had when it was scanned "
+                f"({', '.join(f'{field.name} {field.type}' for field in fields)} came where "
+                f"{', '.join(f'{name} {self._fields[name].type}' for name in columns)} were expected): scan it again"
+            )
+
+
+def _describe(client: core.Client, snapshot: str | None) -> tuple[str, core.Table, core.Scan]:
+    table = client.table(snapshot=snapshot)
+    # Asks for no rows: what is wanted is the schema as it will be imported, or what cannot be.
+    return table.name, table, client.scan(table.name, limit=0, snapshot=snapshot, types=IMPORT_RULES)
+
+
+def _applied(translations: Sequence[Translation], supports: Sequence[str]) -> set[int]:
+    """Which predicates the server applies whole and exactly."""
+    applied = set()
+    rest = iter(supports)
+    for at, translation in enumerate(translations):
+        answers = [next(rest) for _ in translation.conjuncts]
+        if translation.is_whole and all(answer == "exact" for answer in answers):
+            applied.add(at)
+    return applied
