@@ -1,23 +1,18 @@
-"""The connection of a scan to its server: made once, and again when credentials are refused.
-
-Knows no table, and keeps secrets out of what is pickled.
-"""
+"""The connection of a scan to its server. Knows no table, and keeps secrets out of what is pickled."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import lightstream_core as core
 
-T = TypeVar("T")
-
 Options = Mapping[str, Any]
-CredentialProvider = Callable[[], Options]
-"""Returns options such as ``{"token": "..."}``."""
+CredentialProvider = Callable[[], "Mapping[str, str] | tuple[Mapping[str, str], int | None]"]
+"""Returns ``{"token": "..."}``, alone or with the time at which it ends."""
 
 _SECRETS: Final = frozenset(("token", "password"))
 
@@ -63,32 +58,29 @@ class Connection:
         in_url = option in parse_qs(urlsplit(self.url).query, keep_blank_values=True)
         return option in self.options or in_url or f"LIGHTSTREAM_{option.upper()}" in os.environ
 
-    def request(self, make: Callable[[core.Client], T]) -> T:
-        """What a request gives; it is made again, with new credentials, if the first are refused."""
-        client = self._connected(None)
-        try:
-            return make(client)
-        except core.UnauthenticatedError:
-            if self._provider is None:
-                raise
-            return make(self._connected(client))
-
-    def _connected(self, refused: core.Client | None) -> core.Client:
-        """The client; another than the one whose credentials were refused."""
+    @property
+    def client(self) -> core.Client:
+        """The client of this process."""
         if self._process != os.getpid():
             self._reset()
         with self._lock:
-            if self._client is None or self._client is refused:
-                self._client = self._connect()
+            if self._client is None:
+                self._client = core.connect(
+                    self.url, storage_options=self.options, credential_provider=self._credentials()
+                )
             return self._client
 
-    def _connect(self) -> core.Client:
-        if self._provider is None:
-            return core.connect(self.url, storage_options=self.options)
-        try:
-            return core.connect(self.url, storage_options={**self.options, **self._provider()})
-        except core.UnauthenticatedError:
-            return core.connect(self.url, storage_options={**self.options, **self._provider()})
+    def _credentials(self) -> Callable[[], Mapping[str, str]] | None:
+        """What the core asks for credentials. Providers of Polars give the time at which they end as well."""
+        provider = self._provider
+        if provider is None:
+            return None
+
+        def credentials() -> Mapping[str, str]:
+            given = provider()
+            return given[0] if isinstance(given, tuple) else given
+
+        return credentials
 
     def __getstate__(self) -> dict[str, Any]:
         options = {

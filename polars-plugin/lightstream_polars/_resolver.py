@@ -37,8 +37,14 @@ class TableResolver(LazyFrameResolver):
             self._height += "_"
 
     def frame(self) -> pl.LazyFrame:
-        """The table's own columns."""
-        return self.lazy().select(pl.col(name) for name in self._table.schema)
+        """The table's own columns.
+
+        They are given other names and their own again. The in-memory engine of Polars 2.1 panics where it computes a
+        common subexpression right above a resolver that it asked for some of the columns; above a renaming it does not.
+        """
+        renamed = {name: f"{name}\u200b" for name in self._table.schema}
+        own = (pl.col(name).alias(other) for name, other in renamed.items())
+        return self.lazy().select(own).select(pl.col(other).alias(name) for name, other in renamed.items())
 
     def schema(self) -> pl.Schema:
         return pl.Schema({self._height: pl.Null, **self._table.schema})
