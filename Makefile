@@ -16,6 +16,8 @@ test: ## All tests that need nothing but this repository, with cargo-nextest whe
 
 test-python: ## The tests of the Python packages alone; they are built and installed into .venv
 	scripts/python-env.sh pytest -q core/python/tests
+	scripts/python-env.sh pytest -q polars-plugin/tests
+	POLARS=1.44.2 scripts/python-env.sh pytest -q polars-plugin/tests
 
 wheels: ## Release wheels of every Python package, in target/wheels
 	scripts/python-env.sh --wheels

@@ -5,11 +5,15 @@
 #   scripts/python-env.sh            make it ready
 #   scripts/python-env.sh COMMAND    make it ready, then run the command within it
 #   scripts/python-env.sh --wheels   build release wheels of every Python package into target/wheels
+#
+# With POLARS=1.44.2 in front of it, the environment is .venv-polars-1.44.2, with that version of Polars.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Folders that hold a pyproject.toml of a package that is built from Rust.
-packages=(core/python)
+# Folders that hold a package: built by maturin where there is a Cargo.toml, otherwise of Python alone.
+packages=(core/python polars-plugin)
+
+venv=.venv${POLARS:+-polars-$POLARS}
 
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target"
@@ -30,7 +34,7 @@ find_python() {
 
 # The contents of a wheel: its own bytes hold the time.
 fingerprint() {
-    .venv/bin/python - "$1" <<'END'
+    "$venv/bin/python" - "$1" <<'END'
 import hashlib, sys, zipfile
 
 digest = hashlib.sha256()
@@ -42,27 +46,37 @@ END
 }
 
 requirements=$(sha256sum requirements/test.txt | cut -d ' ' -f 1)
-if [ "$(cat .venv/requirements 2>/dev/null)" != "$requirements" ]; then
+pip() {
+    "$venv/bin/python" -m pip --quiet --disable-pip-version-check "$@"
+}
+if [ "$(cat "$venv/requirements" 2>/dev/null)" != "$requirements" ]; then
     python=$(find_python)
-    [ -x .venv/bin/python ] || "$python" -m venv .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/test.txt
-    echo "$requirements" >.venv/requirements
+    [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+    pip install -r requirements/test.txt
+    if [ -n "${POLARS:-}" ]; then
+        pip install "polars==$POLARS"
+    fi
+    echo "$requirements" >"$venv/requirements"
 fi
-export PATH="$PWD/.venv/bin:$PATH" VIRTUAL_ENV=$PWD/.venv
+export PATH="$PWD/$venv/bin:$PATH" VIRTUAL_ENV=$PWD/$venv
 
-# What maturin says is of interest only where it fails.
+# Builds a package into a folder. What builders say is of interest only where they fail.
 build() {
-    local package=$1 log=$target/python-build.log
-    shift
-    if ! maturin build --locked --manifest-path "$package/Cargo.toml" "$@" >"$log" 2>&1; then
+    local package=$1 out=$2 log=$target/python-build.log
+    shift 2
+    if [ -f "$package/Cargo.toml" ]; then
+        maturin build --locked --manifest-path "$package/Cargo.toml" --out "$out" "$@" >"$log" 2>&1
+    else
+        pip wheel --no-deps --no-build-isolation --wheel-dir "$out" "./$package" >"$log" 2>&1
+    fi || {
         cat "$log" >&2
         return 1
-    fi
+    }
 }
 
 if [ "${1:-}" = --wheels ]; then
     for package in "${packages[@]}"; do
-        build "$package" --release --strip --out "$target/wheels"
+        build "$package" "$target/wheels" --release --strip
     done
     ls "$target"/wheels/*.whl
     exit
@@ -72,12 +86,12 @@ fi
 for package in "${packages[@]}"; do
     out=$target/python-dev/${package//\//-}
     rm -rf "$out"
-    build "$package" --profile dev --out "$out"
+    build "$package" "$out" --profile dev
     wheel=$(echo "$out"/*.whl)
     print=$(fingerprint "$wheel")
-    mark=.venv/installed-${package//\//-}
+    mark=$venv/installed-${package//\//-}
     if [ "$(cat "$mark" 2>/dev/null)" != "$print" ]; then
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheel"
+        pip install --no-deps --force-reinstall "$wheel"
         echo "$print" >"$mark"
     fi
 done
