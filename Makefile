@@ -1,7 +1,7 @@
 # The commands of this repository. `make` alone prints them. All obey CARGO_TARGET_DIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-system wheels bench bench-link bench-queries lint fmt
+.PHONY: help demo test test-python test-system wheels bench bench-link bench-queries bench-polars lint fmt
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,9 +15,10 @@ test: ## All tests that need nothing but this repository, with cargo-nextest whe
 	$(MAKE) --no-print-directory test-python
 
 test-python: ## The tests of the Python packages alone; they are built and installed into .venv
-	scripts/python-env.sh pytest -q core/python/tests
-	scripts/python-env.sh pytest -q polars-plugin/tests
-	POLARS=1.44.2 scripts/python-env.sh pytest -q polars-plugin/tests
+	scripts/python-env.sh pytest -q -rs core/python/tests
+	scripts/python-env.sh pytest -q -rs polars-plugin/tests
+	POLARS=1.44.2 scripts/python-env.sh pytest -q -rs polars-plugin/tests
+	scripts/python-env.sh pytest -q -rs tests/python
 
 wheels: ## Release wheels of every Python package, in target/wheels
 	scripts/python-env.sh --wheels
@@ -36,6 +37,9 @@ bench-link: ## The same over a link of 10 ms and 1 Gbit/s between two network na
 
 bench-queries: ## Time DataFusion over local tables, Lightstream and Arrow Flight (minutes; a quiet machine)
 	cargo run --release --locked -p lightstream-bench-queries --bin queries --
+
+bench-polars: ## Time Polars over Lightstream, Arrow Flight and a local Parquet file (minutes; builds release wheels)
+	benchmarks/engines/run.sh bench_polars.py
 
 lint: ## Check formatting, clippy, and that the core depends on no query engine
 	cargo fmt --all --check
