@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import polars as pl
 
@@ -11,10 +11,8 @@ from lightstream_polars._connection import Connection, CredentialProvider
 from lightstream_polars._progress import progress
 from lightstream_polars._table import RemoteTable
 
-try:
-    from lightstream_polars._resolver import TableResolver
-except ImportError:  # A Polars without resolvers.
-    TableResolver = None  # type: ignore[assignment, misc]
+_HAS_RESOLVERS: Final = tuple(int(part) for part in pl.__version__.split(".")[:2]) >= (2, 1)
+"""Those of Polars 2.0 panic on some predicates, such as a look-up in a list of an enum's values."""
 
 
 def scan_lightstream(
@@ -75,10 +73,12 @@ def read_lightstream(
 
 
 def _frame(table: RemoteTable, n_rows: int | None, count: Callable[[int], object] | None = None) -> pl.LazyFrame:
-    if TableResolver is None:
+    if _HAS_RESOLVERS:
+        from lightstream_polars._resolver import TableResolver
+
+        frame = TableResolver(table, count).frame()
+    else:
         from lightstream_polars._fallback import io_source_frame
 
         frame = io_source_frame(table, count)
-    else:
-        frame = TableResolver(table, count).frame()
     return frame if n_rows is None else frame.head(n_rows)
