@@ -24,6 +24,7 @@ from lightstream_polars._literals import (
     quoted_text,
     read_dtype,
     read_scalar,
+    read_values,
     single,
 )
 
@@ -220,8 +221,6 @@ class _Translator:
             left, right, op = right, left, _MIRRORED.get(op, op)
         if left.constant is not None:
             raise UnknownShape("two constants")
-        if right.constant is not None and _differ_by_zone(left.dtype, right.dtype):
-            right = replace(right, dtype=left.dtype, constant=Constant(left.dtype, right.constant.value))
         if not _compare_alike(op, left.dtype, right.dtype):
             raise UnknownShape(f"{left.dtype} {op} {right.dtype}")
         if left.rounded_from is not None:
@@ -235,7 +234,13 @@ class _Translator:
                 raise UnknownShape("no SQL for it")
             return self._parsed(f"{quoted_name(left.column)} {op} {right.constant.sql()}")
 
-        return self._first_supported([typed, written])
+        def widened() -> Expr:
+            # Polars compares in a type that is neither side's own.
+            if not left.dtype.is_float():
+                raise UnknownShape("nothing to widen")
+            return Expr.compare(op, _operand(left, left.dtype), _operand(right, right.dtype))
+
+        return self._first_supported([typed, written, widened])
 
     def _compare_rounded(self, op: str, left: _Term, right: _Term) -> Expr:
         """A column that Polars casts to the constant's wider type, by the bound that this is on the column itself."""
@@ -366,12 +371,23 @@ def _condition_term(expr: Expr) -> _Term:
 
 def _literal(body: Any) -> _Term:
     kind, value = single(body)
-    if kind != "Scalar":
+    if kind == "Series":
+        read: Constant | pl.Series = _only_list(read_values(value))
+    elif kind == "Scalar":
+        read = read_scalar(value)
+    else:
         raise UnknownShape(f"a constant as {kind}")
-    read = read_scalar(value)
     if isinstance(read, pl.Series):
         return _Term(pl.List(read.dtype), values=read)
     return _Term(read.dtype, constant=read)
+
+
+def _only_list(series: pl.Series) -> pl.Series:
+    """The values of the only row of a column of lists."""
+    values = series[0] if len(series) == 1 and isinstance(series.dtype, pl.List) else None
+    if not isinstance(values, pl.Series):
+        raise UnknownShape("a column of constants")
+    return values
 
 
 def _physical(values: pl.Series) -> list[Any]:
@@ -390,14 +406,6 @@ def _compare_alike(op: str, left: pl.DataType, right: pl.DataType) -> bool:
         return True
     is_flat = left.is_numeric() or left.is_temporal() or left in (pl.Boolean, pl.String, pl.Binary)
     return is_flat and left == right
-
-
-def _differ_by_zone(left: pl.DataType, right: pl.DataType) -> bool:
-    """Whether both are instants in the same unit, which compare whatever the name of their zone."""
-    if not isinstance(left, pl.Datetime) or not isinstance(right, pl.Datetime):
-        return False
-    has_zones = left.time_zone is not None and right.time_zone is not None
-    return has_zones and left.time_unit == right.time_unit
 
 
 def _keeps_values(source: pl.DataType, to: pl.DataType) -> bool:

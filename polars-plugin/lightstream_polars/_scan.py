@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import polars as pl
 
@@ -11,10 +11,8 @@ from lightstream_polars._connection import Connection, CredentialProvider
 from lightstream_polars._progress import progress
 from lightstream_polars._table import RemoteTable
 
-try:
-    from lightstream_polars._resolver import TableResolver
-except ImportError:  # A Polars without resolvers.
-    TableResolver = None  # type: ignore[assignment, misc]
+_HAS_RESOLVERS: Final = tuple(int(part) for part in pl.__version__.split(".")[:2]) >= (2, 1)
+"""Those of Polars 2.0 panic on some predicates, such as a look-up in a list of an enum's values."""
 
 
 def scan_lightstream(
@@ -25,7 +23,7 @@ def scan_lightstream(
     n_rows: int | None = None,
     snapshot: str | None = None,
 ) -> pl.LazyFrame:
-    """Scan a table of a Lightstream or Arrow Flight server lazily.
+    """Scan a table of a Lightstream server lazily.
 
     Columns, conditions and limits go to the server, which sends what passes in parallel partitions. The table's order is
     kept. Rows are read when the frame is collected, and each time as the table is then, unless `snapshot` says otherwise.
@@ -62,7 +60,7 @@ def read_lightstream(
     n_rows: int | None = None,
     snapshot: str | None = None,
 ) -> pl.DataFrame:
-    """Read a table of a Lightstream or Arrow Flight server. The parameters are those of :func:`scan_lightstream`.
+    """Read a table of a Lightstream server. The parameters are those of :func:`scan_lightstream`.
 
     On a terminal a read that takes long shows its progress if tqdm is installed, unless ``LIGHTSTREAM_PROGRESS=0``.
     """
@@ -75,10 +73,12 @@ def read_lightstream(
 
 
 def _frame(table: RemoteTable, n_rows: int | None, count: Callable[[int], object] | None = None) -> pl.LazyFrame:
-    if TableResolver is None:
+    if _HAS_RESOLVERS:
+        from lightstream_polars._resolver import TableResolver
+
+        frame = TableResolver(table, count).frame()
+    else:
         from lightstream_polars._fallback import io_source_frame
 
         frame = io_source_frame(table, count)
-    else:
-        frame = TableResolver(table, count).frame()
     return frame if n_rows is None else frame.head(n_rows)

@@ -104,8 +104,6 @@ def _literal(name: str) -> st.SearchStrategy[Any]:
         return st.one_of(typed, bare, st.sampled_from(_MOMENTS))
     if name in ("ms", "us"):
         return st.one_of(typed, bare, st.sampled_from(_MOMENTS), st.sampled_from([each.date() for each in _MOMENTS]))
-    if name == "berlin":
-        return st.one_of(typed, bare, st.just(dt.datetime(2024, 10, 27, 0, 30, tzinfo=dt.timezone.utc)))
     if name in ("money", "wide"):
         return st.one_of(typed, bare, st.sampled_from([Decimal("3.1415"), 3, 0, Decimal("1e20"), Decimal("-0.005")]))
     return st.one_of(typed, bare)
