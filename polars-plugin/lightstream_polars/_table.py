@@ -15,7 +15,7 @@ import polars as pl
 
 from lightstream_polars._connection import Connection
 from lightstream_polars._predicate import FLOAT_RULE, Translation, translate
-from lightstream_polars._types import IMPORT_RULES
+from lightstream_polars._types import IMPORT_RULES, imported
 
 _FINEST: Final = 1 << 20
 
@@ -73,7 +73,7 @@ class RemoteTable:
                 f"table {self.name!r} has more than one column named {', '.join(map(repr, twice))}: Polars has no place "
                 "for them"
             )
-        self.schema = pl.Schema(scan.schema)
+        self.schema = imported(scan.schema)
         self.estimated_rows = self._described.estimated_rows
         nbytes = self._described.nbytes
         self._is_small = nbytes is not None and nbytes <= _SMALL_BYTES

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from typing import Final
 
+import lightstream_core as core
+import polars as pl
+
 IMPORT_RULES: Final[dict[str, str]] = {
     # Polars keeps strings and bytes as views: asked for as such, they are imported without a copy.
     "utf8": "utf8_view",
     "large_utf8": "utf8_view",
     "binary": "binary_view",
     "large_binary": "binary_view",
+    # Polars copies these, and panics where the size is zero.
+    "fixed_size_binary": "binary_view",
+    # Polars reads beyond the end of these.
+    "decimal32": "decimal128",
+    "decimal64": "decimal128",
     # Polars panics on these.
     "run_end_encoded": "values",
     "list_view": "list",
@@ -24,3 +32,38 @@ IMPORT_RULES: Final[dict[str, str]] = {
     "union": "refuse",
 }
 """Kinds of Arrow types, each with the kind that it travels as; the rules hold within nested types too."""
+
+
+def imported(schema: core.Schema) -> pl.Schema:
+    """The columns as Polars will have them.
+
+    Raises ``UnimplementedError`` for a type that Polars refuses even after the rules: a time zone that it does not know,
+    or arrays of no items.
+    """
+    made = pl.Schema()
+    for field in schema:
+        try:
+            dtype = pl.Schema([field])[field.name]
+        except pl.exceptions.PanicException:
+            raise _refused(field) from None
+        if _has_empty_arrays(dtype):
+            raise _refused(field)
+        made[field.name] = dtype
+    return made
+
+
+def _refused(field: core.Field) -> core.UnimplementedError:
+    return core.UnimplementedError(
+        f"column {field.name!r} has the type {field.type}, which Polars does not take: leave the column out, or cast it "
+        "at the source"
+    )
+
+
+def _has_empty_arrays(dtype: pl.DataType) -> bool:
+    if isinstance(dtype, pl.Array):
+        return 0 in dtype.shape or _has_empty_arrays(dtype.inner)
+    if isinstance(dtype, pl.List):
+        return _has_empty_arrays(dtype.inner)
+    if isinstance(dtype, pl.Struct):
+        return any(_has_empty_arrays(inner) for inner in dict(dtype).values())
+    return False

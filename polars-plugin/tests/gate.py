@@ -1,75 +1,81 @@
-"""A proxy between client and server that holds rows back until several reads are under way."""
+"""A proxy that holds back what a server sends until so many connections carry rows at the same time."""
 
 from __future__ import annotations
 
 import socket
 import threading
-from urllib.parse import urlsplit
+from types import TracebackType
 
-_CHUNK = 1 << 16
+_FREE_BYTES = 1 << 16
+"""What a connection may carry before it counts: answers to plans are shorter, the rows of a partition longer."""
 
 
 class Gate:
-    """Passes on what comes, but of each connection no more than so many bytes from the server before that many
-    connections have come so far. `opened` tells whether they have."""
+    """Opens once rows come over `width` connections at the same time."""
 
-    def __init__(self, url: str, *, width: int, after_bytes: int) -> None:
-        server = urlsplit(url)
-        self._server = (server.hostname, server.port)
+    def __init__(self, host: str, port: int, width: int) -> None:
+        self._target = (host, port)
         self._width = width
-        self._after_bytes = after_bytes
-        self._waiting = 0
         self._changed = threading.Condition()
+        self._waiting = 0
+        self.is_open = False
+        self._is_closed = False
+        self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"lightstream://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def opened(self) -> bool:
-        with self._changed:
-            return self._waiting >= self._width
-
-    def close(self) -> None:
-        """Let everybody through, and accept nobody else."""
-        with self._changed:
-            self._waiting = self._width
-            self._changed.notify_all()
-        self._listener.close()
 
     def _accept(self) -> None:
         while True:
             try:
-                client, _ = self._listener.accept()
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._target)
             except OSError:
                 return
-            try:
-                server = socket.create_connection(self._server)
-            except OSError:
-                client.close()
-                continue
-            for source, sink, is_held in ((client, server, False), (server, client, True)):
-                threading.Thread(target=self._pass_on, args=(source, sink, is_held), daemon=True).start()
+            self._sockets += [near, far]
+            threading.Thread(target=self._pump, args=(near, far, False), daemon=True).start()
+            threading.Thread(target=self._pump, args=(far, near, True), daemon=True).start()
 
-    def _pass_on(self, source: socket.socket, sink: socket.socket, is_held: bool) -> None:
-        passed = 0
+    def _pump(self, source: socket.socket, to: socket.socket, is_held: bool) -> None:
+        carried = 0
         try:
-            while chunk := source.recv(_CHUNK):
-                passed += len(chunk)
-                if is_held and passed > self._after_bytes:
-                    self._hold()
-                    is_held = False
-                sink.sendall(chunk)
+            while data := source.recv(1 << 16):
+                carried += len(data)
+                if is_held and carried > _FREE_BYTES:
+                    self._pass()
+                to.sendall(data)
         except OSError:
             pass
         finally:
-            for end in (source, sink):
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
+            _end(source, to)
 
-    def _hold(self) -> None:
+    def _pass(self) -> None:
         with self._changed:
+            if self.is_open or self._is_closed:
+                return
             self._waiting += 1
+            if self._waiting >= self._width:
+                self.is_open = True
+                self._changed.notify_all()
+            self._changed.wait_for(lambda: self.is_open or self._is_closed)
+            self._waiting -= 1
+
+    def __enter__(self) -> Gate:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._is_closed = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._waiting >= self._width)
+        self._listener.close()
+        _end(*self._sockets)
+
+
+def _end(*sockets: socket.socket) -> None:
+    for each in sockets:
+        try:
+            each.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
