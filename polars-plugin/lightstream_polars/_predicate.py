@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgpack
 import polars as pl
@@ -31,7 +31,10 @@ from lightstream_polars._literals import (
 FLOAT_RULE: Final = "nan_largest"
 """Polars: every NaN equals every other and is greater than all else; the zeros are equal."""
 
-_COMPARISONS: Final = {
+_CompareOp = Literal["=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"]
+_ArithmeticOp = Literal["+", "-", "*", "/", "%"]
+
+_COMPARISONS: Final[dict[str, _CompareOp]] = {
     "Eq": "=",
     "NotEq": "<>",
     "Lt": "<",
@@ -41,12 +44,17 @@ _COMPARISONS: Final = {
     "EqValidity": "is not distinct from",
     "NotEqValidity": "is distinct from",
 }
-_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED: Final[dict[_CompareOp, _CompareOp]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EQUALITIES: Final = frozenset(("=", "<>", "is distinct from", "is not distinct from"))
-_ARITHMETIC: Final = {"Plus": "+", "Minus": "-", "Multiply": "*"}
+_ARITHMETIC: Final[dict[str, _ArithmeticOp]] = {"Plus": "+", "Minus": "-", "Multiply": "*"}
 _AND: Final = frozenset(("And", "LogicalAnd"))
 _OR: Final = frozenset(("Or", "LogicalOr"))
-_BOUNDS: Final = {"Both": (">=", "<="), "Left": (">=", "<"), "Right": (">", "<="), "None": (">", "<")}
+_BOUNDS: Final[dict[str, tuple[_CompareOp, _CompareOp]]] = {
+    "Both": (">=", "<="),
+    "Left": (">=", "<"),
+    "Right": (">", "<="),
+    "None": (">", "<"),
+}
 _TEXT_MATCHES: Final = {
     "StartsWith": ("starts_with", Expr.starts_with),
     "EndsWith": ("ends_with", Expr.ends_with),
@@ -216,7 +224,7 @@ class _Translator:
 
     # Comparisons
 
-    def _compare(self, op: str, left: _Term, right: _Term) -> Expr:
+    def _compare(self, op: _CompareOp, left: _Term, right: _Term) -> Expr:
         if left.constant is not None:
             left, right, op = right, left, _MIRRORED.get(op, op)
         if left.constant is not None:
@@ -242,7 +250,7 @@ class _Translator:
 
         return self._first_supported([typed, written, widened])
 
-    def _compare_rounded(self, op: str, left: _Term, right: _Term) -> Expr:
+    def _compare_rounded(self, op: _CompareOp, left: _Term, right: _Term) -> Expr:
         """A column that Polars casts to the constant's wider type, by the bound that this is on the column itself."""
         source, constant = left.rounded_from, right.constant
         if source is None or source.expr is None or constant is None or constant.value is None:
@@ -255,7 +263,7 @@ class _Translator:
             raise UnknownShape("a number that integers round to")
         return _bounded(op, source.expr, math.floor(value), value == math.floor(value), pl.Int64())
 
-    def _compare_date(self, op: str, source: _Term, constant: Constant) -> Expr:
+    def _compare_date(self, op: _CompareOp, source: _Term, constant: Constant) -> Expr:
         if op.startswith("is") or source.expr is None or not isinstance(constant.dtype, pl.Datetime):
             raise UnknownShape("dates as timestamps")
         day = TICKS[constant.dtype.time_unit] * _DAY_SECONDS
@@ -357,6 +365,8 @@ class _Translator:
         if not isinstance(dtype, pl.Struct):
             raise UnknownShape("a field of something else than a struct")
         inner = dict(dtype)[of]
+        if not isinstance(inner, pl.DataType):
+            raise UnknownShape("a field without a type")
         return _Term(inner, Expr.column(struct, of), inner)
 
 
@@ -418,7 +428,7 @@ def _keeps_values(source: pl.DataType, to: pl.DataType) -> bool:
         (bits, signed), (to_bits, to_signed) = _width(source), _width(to)
         return bits < to_bits if to_signed and not signed else signed == to_signed and bits <= to_bits
     if source.is_integer():
-        digits = {pl.Float32: 24, pl.Float64: 53}.get(type(to), 0)
+        digits = 24 if to == pl.Float32 else 53 if to == pl.Float64 else 0
         return _width(source)[0] <= digits
     if isinstance(source, pl.Decimal) and isinstance(to, pl.Decimal):
         return to.scale >= source.scale and to.precision - to.scale >= source.precision - source.scale
@@ -437,7 +447,7 @@ def _width(integer: pl.DataType) -> tuple[int, bool]:
     return int(name.lstrip("UInt")), not name.startswith("U")
 
 
-def _bounded(op: str, expr: Expr, floor: int, is_whole: bool, dtype: pl.DataType) -> Expr:
+def _bounded(op: _CompareOp, expr: Expr, floor: int, is_whole: bool, dtype: pl.DataType) -> Expr:
     """`expr op value` for integers or dates, of a value of which only its floor is one."""
 
     def literal(value: int) -> Expr:
@@ -486,7 +496,7 @@ def _arithmetic(op: str, left: _Term, right: _Term) -> _Term:
         return _Term(to, Expr.arithmetic("/", _operand(left, to), _operand(right, to)), to)
     if op in ("FloorDivide", "Modulus") and dtype.is_unsigned_integer() and right.constant is not None:
         # Signed, Polars rounds down and SQL towards zero.
-        sign = "/" if op == "FloorDivide" else "%"
+        sign: _ArithmeticOp = "/" if op == "FloorDivide" else "%"
         return _Term(dtype, Expr.arithmetic(sign, _operand(left, dtype), _operand(right, dtype)), dtype)
     raise UnknownShape(op)
 

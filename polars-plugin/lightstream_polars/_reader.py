@@ -133,7 +133,7 @@ class _PartitionReader(FileReader):
         builder = self._builder
         if builder.height_column is None:
             return builder.schema
-        return pl.Schema({builder.height_column: pl.Null, **builder.schema})
+        return pl.Schema([(builder.height_column, pl.Null()), *builder.schema.items()])
 
     def collect_batches(
         self,

@@ -47,7 +47,7 @@ class TableResolver(LazyFrameResolver):
         return self.lazy().select(own).select(pl.col(other).alias(name) for name, other in renamed.items())
 
     def schema(self) -> pl.Schema:
-        return pl.Schema({self._height: pl.Null, **self._table.schema})
+        return pl.Schema([(self._height, pl.Null()), *self._table.schema.items()])
 
     def resolve_lazyframe(
         self,
@@ -72,7 +72,7 @@ class TableResolver(LazyFrameResolver):
             lambda plan: plan.snapshot,
         )
         height = self._height if self._height in wanted else None
-        schema = plan.schema if height is None else pl.Schema({height: pl.Null, **plan.schema})
+        schema = plan.schema if height is None else pl.Schema([(height, pl.Null()), *plan.schema.items()])
         builder = PartitionsBuilder(table, plan, height, self._shown(plan, limit), self._progress)
         sources = [str(at) for at in range(plan.sources)]
         frame = scan_external_reader(builder, sources=sources, schema=schema)

@@ -59,7 +59,7 @@ def _refused(field: core.Field) -> core.UnimplementedError:
     )
 
 
-def _has_empty_arrays(dtype: pl.DataType) -> bool:
+def _has_empty_arrays(dtype: object) -> bool:
     if isinstance(dtype, pl.Array):
         return 0 in dtype.shape or _has_empty_arrays(dtype.inner)
     if isinstance(dtype, pl.List):
