@@ -88,8 +88,16 @@ class Connection:
             for name, value in self.options.items()
             if name not in _SECRETS and not name.startswith("header.")
         }
-        return {"url": self.url, "options": options, "_provider": self._provider}
+        return {"url": _without_secrets(self.url), "options": options, "_provider": self._provider}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._reset()
+
+
+def _without_secrets(url: str) -> str:
+    """The URL without options that are secret. What is after `#` is the table of a unix socket's URL."""
+    head, _, rest = url.partition("?")
+    query, mark, table = rest.partition("#")
+    kept = [part for part in query.split("&") if part and part.partition("=")[0] not in _SECRETS]
+    return head + ("?" + "&".join(kept) if kept else "") + mark + table

@@ -5,18 +5,19 @@ Polars pulls its rows one after another, so the partitions are read ahead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from lightstream_polars._progress import Progress
 from lightstream_polars._rows import ReadAhead
 from lightstream_polars._table import RemoteTable
 
 _READ_AT_ONCE = 4
 
 
-def io_source_frame(table: RemoteTable, progress: Callable[[int], object] | None = None) -> pl.LazyFrame:
+def io_source_frame(table: RemoteTable, progress: Progress | None = None) -> pl.LazyFrame:
     """The table as a source of rows."""
 
     def source(
@@ -33,12 +34,10 @@ def _rows(
     with_columns: list[str] | None,
     predicate: pl.Expr | None,
     n_rows: int | None,
-    progress: Callable[[int], object] | None,
+    progress: Progress | None,
 ) -> Iterator[pl.DataFrame]:
     kept = list(table.schema) if with_columns is None else with_columns
-    predicates = [] if predicate is None else [predicate]
-    needed = set(kept).union(*(each.meta.root_names() for each in predicates))
-    plan = table.plan([name for name in table.schema if name in needed], predicates, kept, limit=n_rows)
+    plan = table.plan(kept, [] if predicate is None else [table.predicate(predicate)], limit=n_rows)
     ahead = ReadAhead(plan.partitions, _READ_AT_ONCE if n_rows is None else 1)
     left = n_rows
     try:

@@ -27,8 +27,9 @@ TICKS: Final[dict[str, int]] = dict(UNITS.values())
 _PLAIN: Final[dict[str, pl.DataType]] = {
     name: getattr(pl, name)()
     for name in (
-        "Boolean Int8 Int16 Int32 Int64 Int128 UInt8 UInt16 UInt32 UInt64 UInt128 Float16 Float32 Float64 String Binary Date Time"
-    ).split()
+        *("Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32", "UInt64", "UInt128"),
+        *("Float16", "Float32", "Float64", "Boolean", "String", "Binary", "Date", "Time"),
+    )
     if hasattr(pl, name)
 }
 

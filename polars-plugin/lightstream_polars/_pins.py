@@ -26,7 +26,7 @@ class Pins:
         self._pins: OrderedDict[Hashable, _Pin] = OrderedDict()
 
     def plan(self, table: Hashable, make: Callable[[str | None], T], snapshot_of: Callable[[T], str | None]) -> T:
-        """What `make` gives for the snapshot that this query reads of the table, or for the newest if it is the first."""
+        """What `make` gives for the snapshot that this query reads of the table; who asks first gets the newest."""
         pool = _POOL.fullmatch(threading.current_thread().name)
         if pool is None:
             return make(None)

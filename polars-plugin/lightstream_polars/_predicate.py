@@ -16,6 +16,7 @@ import msgpack
 import polars as pl
 from lightstream_core import Expr, Schema
 
+from lightstream_polars._dtypes import CODED, compare_alike, keeps_values, rounds
 from lightstream_polars._literals import (
     TICKS,
     Constant,
@@ -31,10 +32,10 @@ from lightstream_polars._literals import (
 FLOAT_RULE: Final = "nan_largest"
 """Polars: every NaN equals every other and is greater than all else; the zeros are equal."""
 
-_CompareOp = Literal["=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"]
-_ArithmeticOp = Literal["+", "-", "*", "/", "%"]
+_Comparison = Literal["=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from"]
+_Sign = Literal["+", "-", "*", "/", "%"]
 
-_COMPARISONS: Final[dict[str, _CompareOp]] = {
+_COMPARISONS: Final[dict[str, _Comparison]] = {
     "Eq": "=",
     "NotEq": "<>",
     "Lt": "<",
@@ -44,12 +45,11 @@ _COMPARISONS: Final[dict[str, _CompareOp]] = {
     "EqValidity": "is not distinct from",
     "NotEqValidity": "is distinct from",
 }
-_MIRRORED: Final[dict[_CompareOp, _CompareOp]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_EQUALITIES: Final = frozenset(("=", "<>", "is distinct from", "is not distinct from"))
-_ARITHMETIC: Final[dict[str, _ArithmeticOp]] = {"Plus": "+", "Minus": "-", "Multiply": "*"}
+_MIRRORED: Final[dict[_Comparison, _Comparison]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ARITHMETIC: Final[dict[str, _Sign]] = {"Plus": "+", "Minus": "-", "Multiply": "*"}
 _AND: Final = frozenset(("And", "LogicalAnd"))
 _OR: Final = frozenset(("Or", "LogicalOr"))
-_BOUNDS: Final[dict[str, tuple[_CompareOp, _CompareOp]]] = {
+_BOUNDS: Final[dict[str, tuple[_Comparison, _Comparison]]] = {
     "Both": (">=", "<="),
     "Left": (">=", "<"),
     "Right": (">", "<="),
@@ -60,7 +60,6 @@ _TEXT_MATCHES: Final = {
     "EndsWith": ("ends_with", Expr.ends_with),
     "Contains": ("contains", Expr.contains),
 }
-_CODED: Final = (pl.Categorical, pl.Enum)
 _DAY_SECONDS: Final = 86_400
 _EXACT_FLOATS: Final = 2**53
 _SIGNED_MOST: Final = 2**63 - 1
@@ -99,13 +98,16 @@ class _Term:
         raise UnknownShape("a cast that may change values")
 
 
-def translate(predicate: pl.Expr, columns: Mapping[str, pl.DataType], table: Schema) -> Translation:
-    """What of `predicate` a server of `table`, whose columns Polars sees as `columns`, can be asked for."""
+def translate(predicate: pl.Expr, columns: Mapping[str, pl.DataType], table: Schema, prefix: str = "") -> Translation:
+    """What of `predicate` a server of `table`, whose columns Polars sees as `columns`, can be asked for.
+
+    With a `prefix` the predicate has it before the names of all columns.
+    """
     try:
         root = msgpack.unpackb(predicate.meta.serialize(), strict_map_key=False)
     except Exception:  # Whatever it is that cannot be serialized or read, such as a Python function, stays.
         return Translation()
-    translator = _Translator(columns, table)
+    translator = _Translator(columns, table, prefix)
     translated: list[Expr] = []
     is_whole = True
     for node in _operands(root, _AND):
@@ -131,9 +133,10 @@ def _operands(node: Any, operators: frozenset[str]) -> list[Any]:
 
 
 class _Translator:
-    def __init__(self, columns: Mapping[str, pl.DataType], table: Schema) -> None:
+    def __init__(self, columns: Mapping[str, pl.DataType], table: Schema, prefix: str) -> None:
         self._columns = columns
         self._table = table
+        self._prefix = prefix
 
     def conjunct(self, node: Any) -> Expr:
         """A condition that the core promises something for. Raises where there is none."""
@@ -180,9 +183,13 @@ class _Translator:
             return self._ternary(body)
         raise UnknownShape(kind)
 
-    def _column(self, name: Any) -> _Term:
-        if not isinstance(name, str):
+    def _name(self, name: Any) -> str:
+        if not isinstance(name, str) or not name.startswith(self._prefix):
             raise UnknownShape("a column without a name")
+        return name.removeprefix(self._prefix)
+
+    def _column(self, body: Any) -> _Term:
+        name = self._name(body)
         dtype = self._columns[name]
         return _Term(dtype, Expr.column(name), dtype, column=name)
 
@@ -193,9 +200,9 @@ class _Translator:
         term, to = self._term(body["expr"]), read_dtype(body["dtype"])
         if term.expr is None:
             raise UnknownShape("a cast of a constant")
-        if _keeps_values(term.dtype, to):
+        if keeps_values(term.dtype, to):
             return replace(term, dtype=to)
-        if _rounds(term.dtype, to):
+        if rounds(term.dtype, to):
             return _Term(to, rounded_from=term)
         raise UnknownShape(f"a cast of {term.dtype} to {to}")
 
@@ -218,18 +225,16 @@ class _Translator:
             # A null condition takes the other branch.
             predicate = Expr.compare("is not distinct from", predicate, Expr.literal(pl.Series([True])))
         truthy, falsy = self._condition(body["truthy"]), self._condition(body["falsy"])
-        return _condition_term(
-            Expr.or_([Expr.and_([predicate, truthy]), Expr.and_([Expr.not_(predicate), falsy])])
-        )
+        return _condition_term(Expr.or_([Expr.and_([predicate, truthy]), Expr.and_([Expr.not_(predicate), falsy])]))
 
     # Comparisons
 
-    def _compare(self, op: _CompareOp, left: _Term, right: _Term) -> Expr:
+    def _compare(self, op: _Comparison, left: _Term, right: _Term) -> Expr:
         if left.constant is not None:
             left, right, op = right, left, _MIRRORED.get(op, op)
         if left.constant is not None:
             raise UnknownShape("two constants")
-        if not _compare_alike(op, left.dtype, right.dtype):
+        if not compare_alike(op, left.dtype, right.dtype):
             raise UnknownShape(f"{left.dtype} {op} {right.dtype}")
         if left.rounded_from is not None:
             return self._compare_rounded(op, left, right)
@@ -246,11 +251,11 @@ class _Translator:
             # Polars compares in a type that is neither side's own.
             if not left.dtype.is_float():
                 raise UnknownShape("nothing to widen")
-            return Expr.compare(op, _operand(left, left.dtype), _operand(right, right.dtype))
+            return Expr.compare(op, *_operands_in(left, right, left.dtype))
 
         return self._first_supported([typed, written, widened])
 
-    def _compare_rounded(self, op: _CompareOp, left: _Term, right: _Term) -> Expr:
+    def _compare_rounded(self, op: _Comparison, left: _Term, right: _Term) -> Expr:
         """A column that Polars casts to the constant's wider type, by the bound that this is on the column itself."""
         source, constant = left.rounded_from, right.constant
         if source is None or source.expr is None or constant is None or constant.value is None:
@@ -263,7 +268,7 @@ class _Translator:
             raise UnknownShape("a number that integers round to")
         return _bounded(op, source.expr, math.floor(value), value == math.floor(value), pl.Int64())
 
-    def _compare_date(self, op: _CompareOp, source: _Term, constant: Constant) -> Expr:
+    def _compare_date(self, op: _Comparison, source: _Term, constant: Constant) -> Expr:
         if op.startswith("is") or source.expr is None or not isinstance(constant.dtype, pl.Datetime):
             raise UnknownShape("dates as timestamps")
         day = TICKS[constant.dtype.time_unit] * _DAY_SECONDS
@@ -312,7 +317,7 @@ class _Translator:
 
     def _is_in(self, inputs: list[Any], nulls_equal: bool) -> Expr:
         operand, haystack = (self._term(node) for node in inputs)
-        if haystack.values is None or not _compare_alike("=", operand.dtype, haystack.values.dtype):
+        if haystack.values is None or not compare_alike("=", operand.dtype, haystack.values.dtype):
             raise UnknownShape("is_in of something else than a list of constants")
         needle = operand.sendable()
         has_null = haystack.values.null_count() > 0
@@ -328,7 +333,7 @@ class _Translator:
         if values.is_empty():
             # False, but null where the operand is.
             return Expr.compare("<>", needle, needle)
-        if isinstance(values.dtype, _CODED):
+        if isinstance(values.dtype, CODED):
             values = values.cast(pl.String)
 
         def written() -> Expr:
@@ -358,15 +363,14 @@ class _Translator:
     def _struct_field(self, function: Any, inputs: list[Any]) -> _Term:
         name, of = single(function)
         [node] = inputs
-        kind, struct = single(node)
+        kind, body = single(node)
         if name != "FieldByName" or kind != "Column":
             raise UnknownShape(name)
+        struct = self._name(body)
         dtype = self._columns[struct]
         if not isinstance(dtype, pl.Struct):
             raise UnknownShape("a field of something else than a struct")
-        inner = dict(dtype)[of]
-        if not isinstance(inner, pl.DataType):
-            raise UnknownShape("a field without a type")
+        inner = pl.Schema(dtype)[of]
         return _Term(inner, Expr.column(struct, of), inner)
 
 
@@ -405,49 +409,7 @@ def _physical(values: pl.Series) -> list[Any]:
     return (values.to_physical() if values.dtype.is_temporal() else values).to_list()
 
 
-def _compare_alike(op: str, left: pl.DataType, right: pl.DataType) -> bool:
-    """Whether values of two types compare in Polars as the core compares them."""
-    if isinstance(left, pl.Enum) and (isinstance(right, pl.Enum) or right == pl.String):
-        # Enums are ordered by category, not by text.
-        return op in _EQUALITIES
-    if isinstance(left, pl.Categorical) and (right == pl.String or right == left):
-        return op in _EQUALITIES or right == pl.String
-    if left.is_decimal() and right.is_decimal():
-        return True
-    is_flat = left.is_numeric() or left.is_temporal() or left in (pl.Boolean, pl.String, pl.Binary)
-    return is_flat and left == right
-
-
-def _keeps_values(source: pl.DataType, to: pl.DataType) -> bool:
-    """Whether a cast only changes how values are kept, so that comparisons see the same without it."""
-    if source == to:
-        return True
-    if isinstance(source, _CODED):
-        return to == pl.String
-    if source.is_integer() and to.is_integer():
-        (bits, signed), (to_bits, to_signed) = _width(source), _width(to)
-        return bits < to_bits if to_signed and not signed else signed == to_signed and bits <= to_bits
-    if source.is_integer():
-        digits = 24 if to == pl.Float32 else 53 if to == pl.Float64 else 0
-        return _width(source)[0] <= digits
-    if isinstance(source, pl.Decimal) and isinstance(to, pl.Decimal):
-        return to.scale >= source.scale and to.precision - to.scale >= source.precision - source.scale
-    return source == pl.Float32 and to == pl.Float64
-
-
-def _rounds(source: pl.DataType, to: pl.DataType) -> bool:
-    """Whether a cast may change values, but keeps their order."""
-    if source in (pl.Int64, pl.UInt64):
-        return to == pl.Float64
-    return source == pl.Date and isinstance(to, pl.Datetime) and to.time_zone is None
-
-
-def _width(integer: pl.DataType) -> tuple[int, bool]:
-    name = str(integer)
-    return int(name.lstrip("UInt")), not name.startswith("U")
-
-
-def _bounded(op: _CompareOp, expr: Expr, floor: int, is_whole: bool, dtype: pl.DataType) -> Expr:
+def _bounded(op: _Comparison, expr: Expr, floor: int, is_whole: bool, dtype: pl.DataType) -> Expr:
     """`expr op value` for integers or dates, of a value of which only its floor is one."""
 
     def literal(value: int) -> Expr:
@@ -484,31 +446,37 @@ def _float_test(name: str, term: _Term) -> Expr:
 
 
 def _arithmetic(op: str, left: _Term, right: _Term) -> _Term:
-    """Arithmetic that cannot overflow; the core judges integers by their ranges and keeps off where Polars would wrap."""
+    """Arithmetic. The core judges integers by their ranges, and supports none that could overflow: Polars wraps."""
     if left.dtype != right.dtype or not left.dtype.is_numeric() or left.dtype.is_decimal():
         raise UnknownShape(f"{left.dtype} {op} {right.dtype}")
     dtype = left.dtype
     if op in _ARITHMETIC:
-        expr = Expr.arithmetic(_ARITHMETIC[op], _operand(left, dtype), _operand(right, dtype))
-        return _Term(dtype, expr, dtype)
+        return _computed(_ARITHMETIC[op], left, right, dtype)
     if op == "TrueDivide":
-        to = dtype if dtype.is_float() else pl.Float64()
-        return _Term(to, Expr.arithmetic("/", _operand(left, to), _operand(right, to)), to)
+        return _computed("/", left, right, dtype if dtype.is_float() else pl.Float64())
     if op in ("FloorDivide", "Modulus") and dtype.is_unsigned_integer() and right.constant is not None:
         # Signed, Polars rounds down and SQL towards zero.
-        sign: _ArithmeticOp = "/" if op == "FloorDivide" else "%"
-        return _Term(dtype, Expr.arithmetic(sign, _operand(left, dtype), _operand(right, dtype)), dtype)
+        return _computed("/" if op == "FloorDivide" else "%", left, right, dtype)
     raise UnknownShape(op)
 
 
-def _operand(term: _Term, dtype: pl.DataType) -> Expr:
-    """An operand of arithmetic in a type of Polars, which decides how floats are rounded."""
+def _computed(op: _Sign, left: _Term, right: _Term, dtype: pl.DataType) -> _Term:
+    return _Term(dtype, Expr.arithmetic(op, *_operands_in(left, right, dtype)), dtype)
+
+
+def _operands_in(left: _Term, right: _Term, dtype: pl.DataType) -> tuple[Expr, Expr]:
+    """Operands that meet in a type of Polars, which decides how floats are rounded."""
     if not dtype.is_float():
+        return left.sendable(), right.sendable()
+    of_left, of_right = _as_float(left, dtype), _as_float(right, dtype)
+    if all(term.constant is None and term.stored != dtype for term in (left, right)):
+        # Times one: the same number in the wider type.
+        of_left = Expr.arithmetic("*", of_left, Expr.literal(pl.Series([1.0], dtype=dtype)))
+    return of_left, of_right
+
+
+def _as_float(term: _Term, dtype: pl.DataType) -> Expr:
+    if term.constant is None:
         return term.sendable()
-    if term.constant is not None:
-        value = term.constant.value
-        return Expr.literal(pl.Series([None if value is None else float(value)], dtype=dtype))
-    if term.stored == dtype:
-        return term.sendable()
-    # Times one: the same number in the wider type.
-    return Expr.arithmetic("*", term.sendable(), Expr.literal(pl.Series([1.0], dtype=dtype)))
+    value = term.constant.value
+    return Expr.literal(pl.Series([None if value is None else float(value)], dtype=dtype))

@@ -12,11 +12,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
+Progress = Callable[[int], object]
+"""What is called with each number of rows that comes in."""
+
 _SILENT_SECONDS: Final = 1.0
 
 
 @contextlib.contextmanager
-def progress(title: str, total: int | None) -> Iterator[Callable[[int], object] | None]:
+def progress(title: str, total: int | None) -> Iterator[Progress | None]:
     """What to call with numbers of rows as they come in; None where nobody would see it."""
     if os.environ.get("LIGHTSTREAM_PROGRESS", "1") == "0" or not sys.stderr.isatty():
         yield None

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import lightstream_core as core
 import polars as pl
 from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
 
+from lightstream_polars._progress import Progress
 from lightstream_polars._rows import ReadAhead, frame
 from lightstream_polars._table import Plan, RemoteTable
 
@@ -33,12 +34,12 @@ class PartitionsBuilder(FileReaderBuilder):
         self,
         table: RemoteTable,
         plan: Plan,
-        height_column: str | None,
+        schema: pl.Schema,
         shown: dict[str, str],
-        progress: Callable[[int], object] | None,
+        progress: Progress | None,
     ) -> None:
-        self.schema = plan.schema
-        self.height_column = height_column
+        self.schema = schema
+        """The columns as they are given on: those of the plan under other names, perhaps after one of nothing."""
         self.progress = progress
         self._table = table
         self._plan = plan
@@ -55,6 +56,11 @@ class PartitionsBuilder(FileReaderBuilder):
 
     def reader_capabilities(self) -> ReaderCapabilities:
         return ReaderCapabilities(pre_slice=True)
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether rows come with columns, or only their number does."""
+        return bool(self._plan.schema)
 
     def build_file_reader(self, source: str | bytes, multi_scan_context: dict[Any, Any]) -> FileReader:
         # One dictionary for each time that the scan runs; setdefault is atomic.
@@ -130,10 +136,7 @@ class _PartitionReader(FileReader):
         self._height: int | None = None
 
     def schema(self) -> pl.Schema:
-        builder = self._builder
-        if builder.height_column is None:
-            return builder.schema
-        return pl.Schema([(builder.height_column, pl.Null()), *builder.schema.items()])
+        return self._builder.schema
 
     def collect_batches(
         self,
@@ -156,7 +159,7 @@ class _PartitionReader(FileReader):
         partition = self._partition
         if partition is None:
             return
-        if not self._builder.schema and partition.rows is not None:
+        if not self._builder.has_columns and partition.rows is not None:
             yield pl.DataFrame(height=partition.rows)
             return
         self._has_feed = True
@@ -175,7 +178,7 @@ class _PartitionReader(FileReader):
             length = min(length, rows - offset)
             if length <= 0:
                 return
-            if not self._builder.schema:
+            if not self._builder.has_columns:
                 yield pl.DataFrame(height=length)
                 return
         for part, skipped, taken in self._builder.stretch(self._index, offset, length):
@@ -188,13 +191,16 @@ class _PartitionReader(FileReader):
                         yield kept
 
     def _shaped(self, rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-        height, height_column = rows.height, self._builder.height_column
+        height = rows.height
         if not columns:
             return pl.DataFrame(height=height)
-        if height_column in columns:
-            nulls = pl.Series(height_column, [None], dtype=pl.Null).new_from_index(0, height)
-            return pl.DataFrame([nulls if name == height_column else rows[name] for name in columns])
-        return rows if rows.columns == list(columns) else rows[list(columns)]
+        names = list(self._builder.schema)
+        if len(names) > rows.width:
+            nothing = pl.Series(names[0], [None], dtype=pl.Null).new_from_index(0, height)
+            rows = pl.DataFrame([nothing, *rows.get_columns()])
+        # Not by methods of data frames that start a query: this is part of one.
+        rows.columns = names
+        return rows if names == list(columns) else rows[list(columns)]
 
     def n_rows_in_file(self, limit: int | None = None) -> int:
         partition = self._partition

@@ -6,7 +6,6 @@ Reads no rows itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Final
 
 import polars as pl
@@ -14,40 +13,36 @@ from polars.io.external_reader import scan_external_reader
 from polars.lazyframe.resolver import FilterExpr, LazyFrameResolver, ResolvedLazyFrameProps
 
 from lightstream_polars._pins import Pins
+from lightstream_polars._progress import Progress
 from lightstream_polars._reader import PartitionsBuilder
 from lightstream_polars._table import Plan, RemoteTable
 
 _PINS: Final = Pins()
 _NEVER_AGAIN: Final = itertools.count()
-_HEIGHT: Final = "__height"
+_PREFIX: Final = "remote."
+_HEIGHT: Final = "height"
 
 
 class TableResolver(LazyFrameResolver):
-    """A remote table, with a first column of nothing in front.
+    """A remote table under other names, with a first column of nothing in front. :meth:`frame` is the table itself.
 
     Where Polars wants no column but only the number of rows, as for ``len()``, it asks a resolver for the first one.
-    That this is a column of nothing spares the rows the journey. :meth:`frame` is without it.
+    That this is a column of nothing spares the rows the journey. The other names keep the selection in :meth:`frame`
+    from being optimised away: where Polars replaces a resolver by no rows, as above a condition that is never true, it
+    forgets which columns were selected from it.
     """
 
-    def __init__(self, table: RemoteTable, progress: Callable[[int], object] | None = None) -> None:
+    def __init__(self, table: RemoteTable, n_rows: int | None = None, progress: Progress | None = None) -> None:
         self._table = table
+        self._n_rows = n_rows
         self._progress = progress
-        self._height = _HEIGHT
-        while self._height in table.schema:
-            self._height += "_"
 
     def frame(self) -> pl.LazyFrame:
-        """The table's own columns.
-
-        They are given other names and their own again. The in-memory engine of Polars 2.1 panics where it computes a
-        common subexpression right above a resolver that it asked for some of the columns; above a renaming it does not.
-        """
-        renamed = {name: f"{name}\u200b" for name in self._table.schema}
-        own = (pl.col(name).alias(other) for name, other in renamed.items())
-        return self.lazy().select(own).select(pl.col(other).alias(name) for name, other in renamed.items())
+        """The table's own columns under their own names."""
+        return self.lazy().select(pl.col(_PREFIX + name).alias(name) for name in self._table.schema)
 
     def schema(self) -> pl.Schema:
-        return pl.Schema([(self._height, pl.Null()), *self._table.schema.items()])
+        return _renamed(self._table.schema, has_height=True)
 
     def resolve_lazyframe(
         self,
@@ -62,23 +57,23 @@ class TableResolver(LazyFrameResolver):
         del filter_columns, existing_resolved_version_key  # Tickets go out of date: a plan is made for every run.
         wanted = list(self.schema()) if projection is None else projection
         kept = wanted if filter_drop_columns_idx is None else wanted[:filter_drop_columns_idx]
-        columns = [name for name in wanted if name != self._height]
+        columns = [name.removeprefix(_PREFIX) for name in kept if name != _HEIGHT]
+        first = min((each for each in (limit, self._n_rows) if each is not None), default=None)
         table = self._table
+        predicates = [table.predicate(each.expr, _PREFIX) for each in filters]
         plan = _PINS.plan(
             (table.connection.key, table.name, table.snapshot),
-            lambda snapshot: table.plan(
-                columns, [each.expr for each in filters], kept, limit=limit, snapshot=snapshot
-            ),
+            lambda snapshot: table.plan(columns, predicates, limit=first, snapshot=snapshot),
             lambda plan: plan.snapshot,
         )
-        height = self._height if self._height in wanted else None
-        schema = plan.schema if height is None else pl.Schema([(height, pl.Null()), *plan.schema.items()])
-        builder = PartitionsBuilder(table, plan, height, self._shown(plan, limit), self._progress)
-        sources = [str(at) for at in range(plan.sources)]
-        frame = scan_external_reader(builder, sources=sources, schema=schema)
-        names = [name for name in wanted if name in schema]
+        schema = _renamed(plan.schema, has_height=_HEIGHT in wanted)
+        builder = PartitionsBuilder(table, plan, schema, self._shown(plan, first), self._progress)
+        frame = scan_external_reader(builder, sources=[str(at) for at in range(plan.sources)], schema=schema)
+        if self._n_rows is not None:
+            frame = frame.head(self._n_rows)
         if projection is not None:
-            frame = frame.select(pl.col(name) for name in names) if names else frame.drop("*")
+            names = [name for name in wanted if name in schema]
+            frame = frame.select(names) if names else frame.drop("*")
         version = plan.snapshot if plan.snapshot is not None else f"unnamed {next(_NEVER_AGAIN)}"
         return frame, ResolvedLazyFrameProps(version_key=version, applied_filters=plan.applied)
 
@@ -99,8 +94,15 @@ class TableResolver(LazyFrameResolver):
     def cse_eq(self, other: object) -> bool:
         if not isinstance(other, TableResolver):
             return False
-        mine, others = self._table, other._table
-        return (mine.connection.key, mine.name, mine.snapshot) == (others.connection.key, others.name, others.snapshot)
+        return self._key() == other._key()
+
+    def _key(self) -> tuple[object, ...]:
+        return self._table.connection.key, self._table.name, self._table.snapshot, self._n_rows
+
+
+def _renamed(schema: pl.Schema, has_height: bool) -> pl.Schema:
+    names = {_PREFIX + name: dtype for name, dtype in schema.items()}
+    return pl.Schema({_HEIGHT: pl.Null(), **names} if has_height else names)
 
 
 def _shown_filter(text: str, support: str) -> str:

@@ -145,8 +145,7 @@ class ReadAhead:
     def take(self, index: int) -> Feed:
         """The rows of a partition, for whoever takes them to give back."""
         with self._lock:
-            own = self._feeds.pop(index) if index in self._feeds else self._feed(index)
-            self._taken[index] = own
+            own = self._taken[index] = self._feeds.pop(index) if index in self._feeds else self._feed(index)
             for at in range(index + 1, min(index + self._width, len(self._partitions))):
                 if at not in self._feeds and at not in self._taken:
                     self._feeds[at] = self._feed(at)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import polars as pl
 
 from lightstream_polars._connection import Connection, CredentialProvider
-from lightstream_polars._progress import progress
+from lightstream_polars._progress import Progress, progress
 from lightstream_polars._table import RemoteTable
 
 _HAS_RESOLVERS: Final = tuple(int(part) for part in pl.__version__.split(".")[:2]) >= (2, 1)
@@ -25,9 +25,9 @@ def scan_lightstream(
 ) -> pl.LazyFrame:
     """Scan a table of a Lightstream server lazily.
 
-    Columns, conditions and limits go to the server, which sends what passes in parallel partitions. The table's order is
-    kept. Rows are read when the frame is collected, and each time as the table is then, unless `snapshot` says otherwise.
-    ``explain()`` shows what is asked of the server, and reads no rows.
+    Columns, conditions and limits go to the server, which sends what passes in parallel partitions. The table's order
+    is kept. Rows are read when the frame is collected, and each time as the table is then, unless `snapshot` says
+    otherwise. ``explain()`` shows what is asked of the server, and reads no rows.
 
     Parameters
     ----------
@@ -72,13 +72,12 @@ def read_lightstream(
         return _frame(table, n_rows, count).collect()
 
 
-def _frame(table: RemoteTable, n_rows: int | None, count: Callable[[int], object] | None = None) -> pl.LazyFrame:
+def _frame(table: RemoteTable, n_rows: int | None, count: Progress | None = None) -> pl.LazyFrame:
     if _HAS_RESOLVERS:
         from lightstream_polars._resolver import TableResolver
 
-        frame = TableResolver(table, count).frame()
-    else:
-        from lightstream_polars._fallback import io_source_frame
+        return TableResolver(table, n_rows, count).frame()
+    from lightstream_polars._fallback import io_source_frame
 
-        frame = io_source_frame(table, count)
+    frame = io_source_frame(table, count)
     return frame if n_rows is None else frame.head(n_rows)

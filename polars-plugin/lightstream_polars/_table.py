@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import lightstream_core as core
@@ -24,6 +25,14 @@ _SMALL_BYTES: Final = 8 << 20
 
 _PARTITIONS: Final = 2 * max(4, os.cpu_count() or 1)
 """Most partitions of a scan, unless the options say otherwise: enough to keep every core and the network busy."""
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A predicate: what of it can be sent, and the columns that it needs."""
+
+    translation: Translation
+    columns: frozenset[str]
 
 
 class Plan:
@@ -70,8 +79,8 @@ class RemoteTable:
             names = [field.name for field in scan.schema]
             twice = sorted({name for name in names if names.count(name) > 1})
             raise core.InvalidArgumentError(
-                f"table {self.name!r} has more than one column named {', '.join(map(repr, twice))}: Polars has no place "
-                "for them"
+                f"table {self.name!r} has more than one column named {', '.join(map(repr, twice))}: Polars has no "
+                "place for them"
             )
         self.schema = imported(scan.schema)
         self.estimated_rows = self._described.estimated_rows
@@ -82,35 +91,30 @@ class RemoteTable:
     def __reduce__(self) -> tuple[object, ...]:
         return RemoteTable, (self.connection, self.snapshot)
 
+    def predicate(self, expr: pl.Expr, prefix: str = "") -> Predicate:
+        """A predicate on columns of the table, which it names with a prefix."""
+        columns = frozenset(name.removeprefix(prefix) for name in expr.meta.root_names())
+        return Predicate(translate(expr, self.schema, self._described.schema, prefix), columns)
+
     def plan(
         self,
-        columns: Sequence[str],
-        predicates: Sequence[pl.Expr] = (),
-        kept: Sequence[str] | None = None,
+        columns: Collection[str],
+        predicates: Sequence[Predicate] = (),
         *,
         limit: int | None = None,
         snapshot: str | None = None,
     ) -> Plan:
-        """Plan a read of `columns` of the rows that satisfy `predicates`.
+        """Plan a read of `columns`, in the table's order, of the rows that satisfy `predicates`.
 
-        Of the columns only `kept` are wanted by whoever reads; the others are left out unless Polars has to look at
-        them again. A limit counts for each partition, and before predicates, which are then not sent.
+        What a predicate needs that Polars has to apply again comes, too. A limit counts for each partition, and before
+        predicates, which are then not sent.
         """
-        translations = [
-            translate(predicate, self.schema, self._described.schema) if limit is None else Translation()
-            for predicate in predicates
-        ]
-        promised = {
-            at
-            for at, translation in enumerate(translations)
-            if translation.is_whole
-            and all(
-                conjunct.support(self._described.schema, FLOAT_RULE) == "exact" for conjunct in translation.conjuncts
-            )
-        }
+        translations = [predicate.translation if limit is None else Translation() for predicate in predicates]
+        promised = {at for at, translation in enumerate(translations) if self._promises(translation)}
         conjuncts = [conjunct for translation in translations for conjunct in translation.conjuncts]
         while True:
-            wanted = self._wanted(columns, kept, [predicates[at] for at in range(len(predicates)) if at not in promised])
+            left = [predicate.columns for at, predicate in enumerate(predicates) if at not in promised]
+            wanted = sorted(set(columns).union(*left), key=self._positions.__getitem__)
             # Few rows come with the plan. They are not to come where the query is only explained.
             scan = self._scan(wanted, conjuncts, 0 if self._is_small else limit, snapshot)
             applied = _applied(translations, scan.filters)
@@ -130,13 +134,10 @@ class RemoteTable:
         """The rows of an unfiltered plan again, in as many partitions as the server makes of them."""
         return self._scan(list(plan.schema), (), None, plan.snapshot, _FINEST).partitions
 
-    def _wanted(
-        self, columns: Sequence[str], kept: Sequence[str] | None, left_to_polars: Sequence[pl.Expr]
-    ) -> list[str]:
-        needed = set(columns if kept is None else kept)
-        for predicate in left_to_polars:
-            needed.update(predicate.meta.root_names())
-        return sorted(needed.intersection(columns), key=self._positions.__getitem__)
+    def _promises(self, translation: Translation) -> bool:
+        """Whether any server that obeys the core's rules applies a predicate whole and exactly."""
+        supports = (each.support(self._described.schema, FLOAT_RULE) for each in translation.conjuncts)
+        return translation.is_whole and all(support == "exact" for support in supports)
 
     def _scan(
         self,

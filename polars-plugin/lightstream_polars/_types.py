@@ -37,8 +37,8 @@ IMPORT_RULES: Final[dict[str, str]] = {
 def imported(schema: core.Schema) -> pl.Schema:
     """The columns as Polars will have them.
 
-    Raises ``UnimplementedError`` for a type that Polars refuses even after the rules: a time zone that it does not know,
-    or arrays of no items.
+    Raises ``UnimplementedError`` for a type that Polars refuses even after the rules: a time zone that it does not
+    know, or arrays of no items.
     """
     made = pl.Schema()
     for field in schema:
@@ -54,16 +54,18 @@ def imported(schema: core.Schema) -> pl.Schema:
 
 def _refused(field: core.Field) -> core.UnimplementedError:
     return core.UnimplementedError(
-        f"column {field.name!r} has the type {field.type}, which Polars does not take: leave the column out, or cast it "
-        "at the source"
+        f"column {field.name!r} has the type {field.type}, which Polars does not take: leave the column out, or "
+        "cast it at the source"
     )
 
 
-def _has_empty_arrays(dtype: object) -> bool:
-    if isinstance(dtype, pl.Array):
-        return 0 in dtype.shape or _has_empty_arrays(dtype.inner)
-    if isinstance(dtype, pl.List):
-        return _has_empty_arrays(dtype.inner)
-    if isinstance(dtype, pl.Struct):
-        return any(_has_empty_arrays(inner) for inner in dict(dtype).values())
-    return False
+def _has_empty_arrays(dtype: pl.DataType) -> bool:
+    if isinstance(dtype, pl.Array) and 0 in dtype.shape:
+        return True
+    if isinstance(dtype, (pl.Array, pl.List)):
+        inner = pl.Schema({"items": dtype.inner})
+    elif isinstance(dtype, pl.Struct):
+        inner = pl.Schema(dtype)
+    else:
+        return False
+    return any(map(_has_empty_arrays, inner.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from types import TracebackType
@@ -75,7 +76,5 @@ class Gate:
 
 def _end(*sockets: socket.socket) -> None:
     for each in sockets:
-        try:
+        with contextlib.suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass

@@ -1,4 +1,4 @@
-"""Columns of every type that Polars filters, with the values where types are at their limits, and predicates on them."""
+"""Columns of every type that Polars filters, with values at the limits of their types, and predicates on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,22 @@ _MOMENTS = [
     dt.datetime(9999, 12, 31, 23, 59, 59),
 ]
 _WITHIN_NANOSECONDS = [each for each in _MOMENTS if 1700 < each.year < 2200]
-_TEXTS = ["", "a", "ab", "b", "A", "a%", "a_b", "it's", 'say "x"', "é", "zz", "ab\\", "表", "a longer text than twelve bytes"]
+_TEXTS = [
+    "",
+    "a",
+    "ab",
+    "b",
+    "A",
+    "a%",
+    "a_b",
+    "it's",
+    'say "x"',
+    "é",
+    "zz",
+    "ab\\",
+    "表",
+    "a longer text than twelve bytes",
+]
 
 
 def _integers(bits: int, is_signed: bool) -> list[int]:
@@ -62,9 +77,15 @@ VALUES: dict[str, tuple[pl.DataType, list[Any]]] = {
             dt.datetime(1970, 1, 1, tzinfo=BERLIN),
         ],
     ),
-    "span": (pl.Duration("us"), [dt.timedelta(), dt.timedelta(microseconds=1), dt.timedelta(days=-3), dt.timedelta(1e5)]),
+    "span": (
+        pl.Duration("us"),
+        [dt.timedelta(), dt.timedelta(microseconds=1), dt.timedelta(days=-3), dt.timedelta(1e5)],
+    ),
     "span_ms": (pl.Duration("ms"), [dt.timedelta(), dt.timedelta(milliseconds=1), dt.timedelta(days=-3)]),
-    "money": (pl.Decimal(12, 2), [Decimal(x) for x in ("0", "0.01", "-0.01", "3.14", "9999999999.99", "-9999999999.99")]),
+    "money": (
+        pl.Decimal(12, 2),
+        [Decimal(x) for x in ("0", "0.01", "-0.01", "3.14", "9999999999.99", "-9999999999.99")],
+    ),
     "wide": (pl.Decimal(38, 4), [Decimal(x) for x in ("0", "0.0001", "3.14", "-3.1400", "12345678901234567890.1234")]),
     "category": (pl.Categorical(), ["b", "a", "zz", "it's", ""]),
     "grade": (pl.Enum(["zz", "b", "a", "it's"]), ["b", "a", "zz", "it's"]),
@@ -115,7 +136,9 @@ def _comparison(name: str) -> st.SearchStrategy[pl.Expr]:
         operators += ["lt", "le", "gt", "ge"]
     return st.builds(
         lambda op, literal, is_mirrored: (
-            getattr(literal, op)(pl.col(name)) if is_mirrored and isinstance(literal, pl.Expr) else getattr(pl.col(name), op)(literal)
+            getattr(literal, op)(pl.col(name))
+            if is_mirrored and isinstance(literal, pl.Expr)
+            else getattr(pl.col(name), op)(literal)
         ),
         st.sampled_from(operators),
         _literal(name),
@@ -127,7 +150,9 @@ def _among(name: str) -> st.SearchStrategy[pl.Expr]:
     dtype, values = VALUES[name]
     listed = pl.String() if isinstance(dtype, pl.Categorical) else dtype
     return st.builds(
-        lambda chosen, nulls_equal: pl.col(name).is_in(pl.Series(chosen, dtype=listed).implode(), nulls_equal=nulls_equal),
+        lambda chosen, nulls_equal: pl.col(name).is_in(
+            pl.Series(chosen, dtype=listed).implode(), nulls_equal=nulls_equal
+        ),
         st.lists(st.sampled_from([None, *values]), max_size=4),
         st.booleans(),
     )
@@ -225,7 +250,9 @@ _leaves = st.one_of(
     _arithmetic,
     _casts,
     _that_stay,
-    st.sampled_from([pl.col("flag"), ~pl.col("flag"), pl.lit(True), pl.lit(False), pl.col("flag") ^ pl.col("i8").is_null()]),
+    st.sampled_from(
+        [pl.col("flag"), ~pl.col("flag"), pl.lit(True), pl.lit(False), pl.col("flag") ^ pl.col("i8").is_null()]
+    ),
 )
 
 predicates = st.recursive(

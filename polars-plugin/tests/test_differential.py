@@ -27,7 +27,9 @@ _TABLES = {f"t{height}": table(height, seed=height) for height in _HEIGHTS}
 _EXAMPLES = int(os.environ.get("LIGHTSTREAM_TEST_EXAMPLES", "100"))
 
 _examples = settings(
-    max_examples=_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=_EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
@@ -71,7 +73,9 @@ def test_lengths_of_what_passes(server: core.Server, engine: str, table: str, co
 _slices = st.one_of(
     counts.map(lambda count: lambda frame: frame.head(count)),
     counts.map(lambda count: lambda frame: frame.tail(count)),
-    st.builds(lambda at, count: lambda frame: frame.slice(at, count), st.sampled_from([0, 1, 57, 130, -1, -58, -130]), counts),
+    st.builds(
+        lambda at, count: lambda frame: frame.slice(at, count), st.sampled_from([0, 1, 57, 130, -1, -58, -130]), counts
+    ),
 )
 _orderly = st.one_of(
     _slices,
@@ -97,7 +101,12 @@ def test_chains_of_operations(
 
 
 @_examples
-@given(table=tables, condition=predicates, key=st.sampled_from(["flag", "text", "i8", "category", "day"]), number=st.sampled_from(NUMBERS))
+@given(
+    table=tables,
+    condition=predicates,
+    key=st.sampled_from(["flag", "text", "i8", "category", "day"]),
+    number=st.sampled_from(NUMBERS),
+)
 def test_groups(server: core.Server, engine: str, table: str, condition: pl.Expr, key: str, number: str) -> None:
     def query(frame: pl.LazyFrame) -> pl.LazyFrame:
         groups = frame.filter(condition).group_by(key, maintain_order=True)
@@ -119,7 +128,11 @@ def test_joins_also_of_a_table_with_itself(
 ) -> None:
     def joined(left: pl.LazyFrame, right: pl.LazyFrame) -> pl.LazyFrame:
         kept = right.filter(conditions[1]).select(key, pl.col("id").alias("other"), "i64").head(40)
-        return left.filter(conditions[0]).select(pl.col("id").alias("one"), key, "text" if key != "text" else "i8").join(kept, on=key, how=how)
+        return (
+            left.filter(conditions[0])
+            .select(pl.col("id").alias("one"), key, "text" if key != "text" else "i8")
+            .join(kept, on=key, how=how)
+        )
 
     local = joined(_TABLES[table].lazy(), _TABLES[other].lazy())
     remote = joined(
@@ -132,4 +145,3 @@ def test_joins_also_of_a_table_with_itself(
             remote.collect(engine=engine)
         return
     assert_frame_equal(remote.collect(engine=engine), expected, check_row_order=False, check_exact=True)
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from urllib.parse import urlsplit
 
 import lightstream_core as core
@@ -66,7 +67,8 @@ def test_more_partitions_than_are_read_at_once_keep_their_order(engine: str) -> 
 
 def test_ten_scans_collected_together(server: core.Server, engine: str) -> None:
     frames = [
-        scan_lightstream(f"{server.url}/t").filter(pl.col("group") == at % 7).select(pl.col("value").sum()) for at in range(10)
+        scan_lightstream(f"{server.url}/t").filter(pl.col("group") == at % 7).select(pl.col("value").sum())
+        for at in range(10)
     ]
     results = within_deadline(lambda: pl.collect_all(frames, engine=engine))
     for at, result in enumerate(results):
@@ -80,7 +82,9 @@ def test_one_scan_used_ten_times_in_a_query(server: core.Server, remote: pl.Lazy
     nothing_is_left(server)
 
 
-@pytest.mark.skipif(not hasattr(pl.LazyFrame, "collect_batches"), reason=f"Polars {pl.__version__} has no collect_batches")
+@pytest.mark.skipif(
+    not hasattr(pl.LazyFrame, "collect_batches"), reason=f"Polars {pl.__version__} has no collect_batches"
+)
 @pytest.mark.filterwarnings("ignore")
 def test_batches_that_are_not_all_taken(server: core.Server, remote: pl.LazyFrame) -> None:
     def some() -> int:
@@ -95,7 +99,9 @@ def test_batches_that_are_not_all_taken(server: core.Server, remote: pl.LazyFram
     nothing_is_left(server)
 
 
-@pytest.mark.skipif(not hasattr(pl.LazyFrame, "collect_batches"), reason=f"Polars {pl.__version__} has no collect_batches")
+@pytest.mark.skipif(
+    not hasattr(pl.LazyFrame, "collect_batches"), reason=f"Polars {pl.__version__} has no collect_batches"
+)
 @pytest.mark.filterwarnings("ignore")
 def test_batches_that_are_all_taken(server: core.Server, remote: pl.LazyFrame) -> None:
     rows = within_deadline(lambda: sum(batch.height for batch in remote.collect_batches(maintain_order=True)))
@@ -133,7 +139,8 @@ def test_a_scan_within_a_scan(server: core.Server, remote: pl.LazyFrame, engine:
 def test_reads_that_end_early_leave_nothing(server: core.Server, remote: pl.LazyFrame, engine: str) -> None:
     for count in (1, 10, 100_000, 500_000):
         for _ in range(5):
-            rows = within_deadline(lambda: remote.filter(pl.col("id") >= 10).head(count).collect(engine=engine))
+            query = remote.filter(pl.col("id") >= 10).head(count)
+            rows = within_deadline(partial(query.collect, engine=engine))
             assert rows["id"].to_list() == list(range(10, 10 + count))
     nothing_is_left(server)
 
@@ -172,4 +179,3 @@ def test_a_server_that_goes_away_ends_the_read(engine: str) -> None:
     assert not reader.is_alive()
     assert any(code in str(failures[0]) for code in ("unavailable", "data_loss"))
     until(lambda: reading_threads() == 0, "a thread still reads")
-

@@ -36,20 +36,26 @@ _DECIMALS = [Decimal("1.00"), Decimal("2.50"), Decimal("4.00")]
 def _arrow_types() -> dict[str, pa.Array]:
     """For each type three ascending values and null."""
     of = lambda values, data_type: pa.array([*values, None], data_type)  # noqa: E731
-    integers = "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+    integers = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
     return {
         "bool": of([False, True, True], pa.bool_()),
         **{name: of([1, 3, 5], getattr(pa, name)()) for name in integers},
         **{name: of([1.5, 2.5, 3.5], getattr(pa, name)()) for name in ("float32", "float64")},
         **{name: of(_TEXTS, getattr(pa, name)()) for name in ("string", "large_string", "string_view")},
-        **{name: of([x.encode() for x in _TEXTS], getattr(pa, name)()) for name in ("binary", "large_binary", "binary_view")},
+        **{
+            name: of([x.encode() for x in _TEXTS], getattr(pa, name)())
+            for name in ("binary", "large_binary", "binary_view")
+        },
         "fixed_size_binary[2]": of([b"ab", b"bc", b"cd"], pa.binary(2)),
         "date32": of(_DAYS, pa.date32()),
         "date64": of(_DAYS, pa.date64()),
         **{f"time32[{unit}]": of(_CLOCKS, pa.time32(unit)) for unit in ("s", "ms")},
         **{f"time64[{unit}]": of(_CLOCKS, pa.time64(unit)) for unit in ("us", "ns")},
         **{f"timestamp[{unit}]": of(_MOMENTS, pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")},
-        **{f"timestamp[us, {zone}]": of(_INSTANTS, pa.timestamp("us", zone)) for zone in ("UTC", "Europe/Berlin", "+02:00")},
+        **{
+            f"timestamp[us, {zone}]": of(_INSTANTS, pa.timestamp("us", zone))
+            for zone in ("UTC", "Europe/Berlin", "+02:00")
+        },
         **{f"duration[{unit}]": of(_SPANS, pa.duration(unit)) for unit in ("s", "ms", "us", "ns")},
         "decimal32(7, 2)": of(_DECIMALS, pa.decimal32(7, 2)),
         "decimal64(12, 2)": of(_DECIMALS, pa.decimal64(12, 2)),
@@ -115,7 +121,9 @@ condition("`str.contains`, regex", _is_text)(lambda x, dtype, values: x.str.cont
 condition("`+` `-` `*`", _is_numeric)(lambda x, dtype, values: x + 1 > int(values[0]) + 1)
 condition("`/`", _is_numeric)(lambda x, dtype, values: x / 2 > values[0] / 2)
 condition("`//` `%`", _is_numeric)(lambda x, dtype, values: x // 2 > int(values[0]) // 2)
-condition("`<=` after a cast to Int64", _is_numeric)(lambda x, dtype, values: x.cast(pl.Int64, strict=False) <= int(values[0]))
+condition("`<=` after a cast to Int64", _is_numeric)(
+    lambda x, dtype, values: x.cast(pl.Int64, strict=False) <= int(values[0])
+)
 condition("`>` a float", lambda dtype: dtype.is_integer())(lambda x, dtype, values: x > 1.5)
 condition("`>` a datetime", lambda dtype: dtype == pl.Date)(lambda x, dtype, values: x > dt.datetime(2024, 1, 1, 12))
 condition("`is_nan` `is_finite`", lambda dtype: dtype.is_float())(lambda x, dtype, values: x.is_nan() | ~x.is_finite())
@@ -128,7 +136,8 @@ def _judge(server: core.Server, table: str, make: Condition, dtype: pl.DataType,
     expected = query(local.lazy()).collect()
     with traffic(server) as sent:
         assert_frame_equal(query(scan_lightstream(f"{server.url}/{table}")).collect(), expected)
-    assert 0 < expected.height < local.height or "is_nan" in str(predicate), f"{predicate} tells nothing about {table}"
+    tells = 0 < expected.height < local.height or "is_nan" in str(predicate)
+    assert tells, f"{predicate} tells nothing about {table}"
     if sent.rows == local.height:
         return "local"
     return "exact" if sent.rows == expected.height else "inexact"
@@ -175,9 +184,7 @@ def test_what_is_pushed_is_what_is_written() -> None:
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_every_condition_is_right_for_every_type(engine: str, name: str) -> None:
     holds_for, make = CONDITIONS[name]
-    tables = {
-        name: pa.table({"id": range(4), "x": column, "y": column}) for name, column in _arrow_types().items()
-    }
+    tables = {name: pa.table({"id": range(4), "x": column, "y": column}) for name, column in _arrow_types().items()}
     with served(tables) as server:
         for table in tables:
             remote = scan_lightstream(f"{server.url}/{quote(table, safe='')}")
@@ -186,5 +193,9 @@ def test_every_condition_is_right_for_every_type(engine: str, name: str) -> None
             if not holds_for(dtype):
                 continue
             predicate = make(pl.col("x"), dtype, local["x"].to_list())
-            for query in (lambda frame: frame.filter(predicate), lambda frame: frame.filter(~predicate)):
-                assert_frame_equal(query(remote).collect(engine=engine), query(local.lazy()).collect(engine=engine))
+            for each in (predicate, ~predicate):
+                try:
+                    expected = local.lazy().filter(each).collect(engine=engine)
+                except pl.exceptions.InvalidOperationError:  # An operation that an older Polars has not for this type.
+                    continue
+                assert_frame_equal(remote.filter(each).collect(engine=engine), expected)

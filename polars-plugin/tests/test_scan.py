@@ -76,6 +76,9 @@ QUERIES = {
     "join with itself": lambda frame: frame.join(frame.filter(pl.col("id") < 10), on="id", maintain_order="left"),
     "nothing passes": lambda frame: frame.filter(pl.col("id") < 0),
     "a constant false": lambda frame: frame.filter(pl.lit(False)),
+    "a constant false above a slice": lambda frame: frame.head(100).filter(pl.col("id").is_in([])).select("value"),
+    "a constant false above all columns": lambda frame: frame.head(100).filter(pl.col("id").is_in([])),
+    "a constant false above a row index": lambda frame: frame.with_row_index().filter(pl.lit(False)).select("name"),
     "a constant column": lambda frame: frame.with_columns(pl.lit(1).alias("one")).select("one"),
     "reverse": lambda frame: frame.reverse().head(3),
     "gather": lambda frame: frame.gather_every(100) if hasattr(frame, "gather_every") else frame,
@@ -117,6 +120,11 @@ def test_n_rows_comes_before_filters(server: core.Server, engine: str) -> None:
     assert remote.select(pl.len()).collect(engine=engine).item() == 100
     kept = remote.filter(pl.col("id") >= 90).collect(engine=engine)
     assert kept.equals(LOCAL.slice(90, 10))
+    assert remote.tail(3).collect(engine=engine).equals(LOCAL.slice(97, 3))
+    assert remote.head(200).collect(engine=engine).equals(LOCAL.head(100))
+    assert (
+        remote.filter(pl.col("id").is_in([])).select("name").collect(engine=engine).equals(LOCAL.clear().select("name"))
+    )
 
 
 # What travels
@@ -166,9 +174,7 @@ def test_a_length_is_known_without_rows(server: core.Server, remote: pl.LazyFram
 
 
 @needs_resolvers
-def test_the_length_of_what_passes_travels_as_a_number(
-    server: core.Server, remote: pl.LazyFrame, engine: str
-) -> None:
+def test_the_length_of_what_passes_travels_as_a_number(server: core.Server, remote: pl.LazyFrame, engine: str) -> None:
     with traffic(server) as column:
         remote.filter(pl.col("id") >= 100).select("id").collect(engine=engine)
     with traffic(server) as sent:
@@ -189,7 +195,9 @@ def test_head_reads_its_rows(server: core.Server, remote: pl.LazyFrame, engine: 
 
 
 @needs_resolvers
-@pytest.mark.parametrize("query", [lambda frame: frame.tail(3), lambda frame: frame.slice(300, 3)], ids=["tail", "slice"])
+@pytest.mark.parametrize(
+    "query", [lambda frame: frame.tail(3), lambda frame: frame.slice(300, 3)], ids=["tail", "slice"]
+)
 def test_a_slice_reads_what_is_around_it(server: core.Server, remote: pl.LazyFrame, engine: str, query) -> None:
     with traffic(server) as sent:
         query(remote).collect(engine=engine)
@@ -199,7 +207,9 @@ def test_a_slice_reads_what_is_around_it(server: core.Server, remote: pl.LazyFra
 @needs_resolvers
 def test_the_first_rows_that_pass_end_a_streaming_read() -> None:
     rows = 4_000_000
-    local = pl.DataFrame({"id": pl.int_range(rows, eager=True), "value": pl.int_range(rows, eager=True).cast(pl.Float64)})
+    local = pl.DataFrame(
+        {"id": pl.int_range(rows, eager=True), "value": pl.int_range(rows, eager=True).cast(pl.Float64)}
+    )
     with served({"t": local}) as server:
         remote = scan_lightstream(f"{server.url}/t")
         with traffic(server) as whole:
@@ -217,7 +227,9 @@ def test_the_first_rows_that_pass_end_a_streaming_read() -> None:
 @pytest.mark.parametrize("table", ["t", "small"])
 def test_explain_shows_what_is_pushed_and_reads_nothing(server: core.Server, table: str) -> None:
     remote = scan_lightstream(f"{server.url}/{table}")
-    query = remote.filter(pl.col("name") == "name 3", pl.col("id") > 2, pl.col("name").str.contains("[3]")).select("value")
+    query = remote.filter(pl.col("name") == "name 3", pl.col("id") > 2, pl.col("name").str.contains("[3]")).select(
+        "value"
+    )
     snapshot = core.connect(server.url).table(table).snapshot
     with traffic(server) as sent:
         plan = query.explain()
@@ -227,7 +239,8 @@ def test_explain_shows_what_is_pushed_and_reads_nothing(server: core.Server, tab
     assert "name = 'name 3'" in plan
     assert "id > 2" in plan
     assert "columns: name, value" in plan
-    assert 'SELECTION: col("name").str.contains' in plan
+    assert "SELECTION" in plan
+    assert "str.contains" in plan
 
 
 @needs_resolvers
@@ -238,7 +251,21 @@ def test_explain_keeps_secrets(server: core.Server) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["it's", 'double "quoted"', "a.b", "a.b.c", "two words", "Ünïcödé 表", "UPPER", "upper", "per%cent", "a/b", "#", "?x=1", "select"],
+    [
+        "it's",
+        'double "quoted"',
+        "a.b",
+        "a.b.c",
+        "two words",
+        "Ünïcödé 表",
+        "UPPER",
+        "upper",
+        "per%cent",
+        "a/b",
+        "#",
+        "?x=1",
+        "select",
+    ],
 )
 def test_odd_names_of_tables_and_columns_work(engine: str, name: str) -> None:
     local = pl.DataFrame({name: ["x", "it's", None], f"{name} 2": [1, 2, 3], "__height": [True, False, None]})
@@ -349,9 +376,8 @@ def test_what_a_function_raises_reaches_the_reader(engine: str) -> None:
             raise RuntimeError("the well is dry")
         return LOCAL.to_arrow()
 
-    with served({"t": rows}) as server:
-        with pytest.raises(Exception, match="the well is dry"):
-            scan_lightstream(f"{server.url}/t").collect(engine=engine)
+    with served({"t": rows}) as server, pytest.raises(Exception, match="the well is dry"):
+        scan_lightstream(f"{server.url}/t").collect(engine=engine)
 
 
 @needs_resolvers

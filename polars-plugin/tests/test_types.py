@@ -30,7 +30,7 @@ TAKEN: dict[str, tuple[pa.Array, list[Any]]] = {
     "bool": _of([True, None, False], pa.bool_()),
     **{
         name: _of([0, None, 100], getattr(pa, name)())
-        for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+        for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
     },
     "int64 at its limits": _of([-(2**63), None, 2**63 - 1], pa.int64()),
     "uint64 at its limit": _of([2**64 - 1, None], pa.uint64()),
@@ -55,7 +55,10 @@ TAKEN: dict[str, tuple[pa.Array, list[Any]]] = {
         f"timestamp in {zone}": _of([_INSTANT, None], pa.timestamp("us", zone))
         for zone in ("UTC", "Europe/Berlin", "+02:00", "+00:00")
     },
-    **{f"duration in {unit}": _of([dt.timedelta(days=-1, seconds=5), None], pa.duration(unit)) for unit in ("s", "ms", "us", "ns")},
+    **{
+        f"duration in {unit}": _of([dt.timedelta(days=-1, seconds=5), None], pa.duration(unit))
+        for unit in ("s", "ms", "us", "ns")
+    },
     "decimal32": _of([Decimal("1.25"), None, Decimal("-99999.99"), Decimal("0.01")], pa.decimal32(7, 2)),
     "decimal64": _of([Decimal("1.25"), None, Decimal("-9999999999.99"), Decimal("0.01")], pa.decimal64(12, 2)),
     "decimal128": _of([Decimal("1.25"), None, Decimal("9" * 36 + ".99")], pa.decimal128(38, 2)),
@@ -81,7 +84,9 @@ TAKEN: dict[str, tuple[pa.Array, list[Any]]] = {
         pa.ListArray.from_arrays([0, 2, 3], pa.RunEndEncodedArray.from_arrays([2, 3], [7, 8])),
         [[7, 7], [8]],
     ),
-    "struct": _of([{"a": 1, "b": "x"}, None, {"a": None, "b": None}], pa.struct([("a", pa.int8()), ("b", pa.string())])),
+    "struct": _of(
+        [{"a": 1, "b": "x"}, None, {"a": None, "b": None}], pa.struct([("a", pa.int8()), ("b", pa.string())])
+    ),
     "list of structs": _of([[{"a": Decimal("1.5")}], None], pa.list_(pa.struct([("a", pa.decimal32(5, 1))]))),
 }
 
@@ -121,15 +126,15 @@ def test_values_come_back(engine: str, name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_type_that_polars_cannot_hold_is_refused_by_column_and_type(name: str) -> None:
     column, type_name = REFUSED[name]
-    with served({"t": pa.table({"good": [1], "bad one": column})}) as server:
-        with pytest.raises(core.UnimplementedError, match=f"bad one.*{type_name}"):
-            scan_lightstream(f"{server.url}/t")
+    refused = pytest.raises(core.UnimplementedError, match=f"bad one.*{type_name}")
+    with served({"t": pa.table({"good": [1], "bad one": column})}) as server, refused:
+        scan_lightstream(f"{server.url}/t")
 
 
 def test_a_column_name_that_occurs_twice_is_refused() -> None:
-    with served({"t": pa.table([pa.array([1]), pa.array([2])], names=["same", "same"])}) as server:
-        with pytest.raises(core.InvalidArgumentError, match="same"):
-            scan_lightstream(f"{server.url}/t")
+    rows = pa.table([pa.array([1]), pa.array([2])], names=["same", "same"])
+    with served({"t": rows}) as server, pytest.raises(core.InvalidArgumentError, match="same"):
+        scan_lightstream(f"{server.url}/t")
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
