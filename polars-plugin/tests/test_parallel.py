@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,8 @@ def remote(server: core.Server) -> pl.LazyFrame:
 
 
 def reading_threads() -> int:
+    # What an error refers to is let go of only with the error.
+    gc.collect()
     return sum(thread.name == "lightstream-read" for thread in threading.enumerate())
 
 
