@@ -13,6 +13,8 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import lightstream_core as core
 
+from lightstream_polars import _interrupts as interrupts
+
 T = TypeVar("T")
 
 Options = Mapping[str, Any]
@@ -65,6 +67,9 @@ class Connection:
 
     def request(self, make: Callable[[core.Client], T]) -> T:
         """What a request gives; it is made again, with new credentials, if the first are refused."""
+        return interrupts.call(lambda: self._request(make))
+
+    def _request(self, make: Callable[[core.Client], T]) -> T:
         client = self._connected(None)
         try:
             return make(client)
