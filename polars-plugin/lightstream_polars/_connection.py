@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import lightstream_core as core
+
+from lightstream_polars import _interrupts as interrupts
+
+T = TypeVar("T")
 
 Options = Mapping[str, Any]
 CredentialProvider = Callable[[], "Mapping[str, str] | tuple[Mapping[str, str], int | None]"]
@@ -58,8 +62,11 @@ class Connection:
         in_url = option in parse_qs(urlsplit(self.url).query, keep_blank_values=True)
         return option in self.options or in_url or f"LIGHTSTREAM_{option.upper()}" in os.environ
 
-    @property
-    def client(self) -> core.Client:
+    def request(self, make: Callable[[core.Client], T]) -> T:
+        """What a request gives. An interrupt ends the wait for it."""
+        return interrupts.call(lambda: make(self._connected()))
+
+    def _connected(self) -> core.Client:
         """The client of this process."""
         if self._process != os.getpid():
             self._reset()

@@ -15,7 +15,7 @@ import polars as pl
 from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapabilities
 
 from lightstream_polars._progress import Progress
-from lightstream_polars._rows import ReadAhead, frame
+from lightstream_polars._rows import ReadAhead, short_read
 from lightstream_polars._table import Plan, RemoteTable
 
 READ_AT_ONCE: Final = max(4, os.cpu_count() or 1)
@@ -172,23 +172,22 @@ class _PartitionReader(FileReader):
         """Some rows of the partition. These are few or soon reached, so nothing is read ahead."""
         if self._partition is None or length == 0:
             return
-        rows = self._partition.rows
-        if rows is not None:
+        height = self._partition.rows
+        if height is not None:
             # Polars asks for what lies behind the last row, too.
-            length = min(length, rows - offset)
+            length = min(length, height - offset)
             if length <= 0:
                 return
             if not self._builder.has_columns:
                 yield pl.DataFrame(height=length)
                 return
         for part, skipped, taken in self._builder.stretch(self._index, offset, length):
-            with part.read(limit=skipped + taken) as reader:
-                for batch in reader:
-                    kept = frame(batch).slice(skipped, taken)
-                    skipped = max(0, skipped - batch.num_rows)
-                    taken -= kept.height
-                    if kept.height:
-                        yield kept
+            for rows in short_read(part, skipped + taken):
+                kept = rows.slice(skipped, taken)
+                skipped = max(0, skipped - rows.height)
+                taken -= kept.height
+                if kept.height:
+                    yield kept
 
     def _shaped(self, rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
         height = rows.height
@@ -209,8 +208,7 @@ class _PartitionReader(FileReader):
         if partition.rows is not None:
             return partition.rows
         if self._height is None:
-            with partition.read(limit=limit) as reader:
-                height = sum(batch.num_rows for batch in reader)
+            height = sum(rows.height for rows in short_read(partition, limit))
             if limit is not None and height >= limit:
                 return height
             self._height = height

@@ -13,6 +13,8 @@ from typing import Final
 import lightstream_core as core
 import polars as pl
 
+from lightstream_polars import _interrupts as interrupts
+
 _QUEUED: Final = 2
 """Data frames that one partition is read ahead."""
 
@@ -66,14 +68,16 @@ class HeadStart:
 class Feed:
     """The rows of one partition, read by a thread. To be closed, whether or not all were taken."""
 
-    def __init__(self, partition: core.Partition, head_start: HeadStart, index: int) -> None:
-        self._head_start = head_start
+    def __init__(
+        self, partition: core.Partition, limit: int | None = None, head_start: HeadStart | None = None, index: int = 0
+    ) -> None:
+        self._head_start = head_start if head_start is not None else HeadStart()
         self._index = index
         self._changed = threading.Condition()
         self._frames: deque[pl.DataFrame] = deque()
         self._error: BaseException | None = None
         self._is_over = False
-        self._reader = partition.read()
+        self._reader = partition.read(limit=limit)
         threading.Thread(target=self._read, name="lightstream-read", daemon=True).start()
 
     def _read(self) -> None:
@@ -107,7 +111,7 @@ class Feed:
     def __iter__(self) -> Iterator[pl.DataFrame]:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_over or self._frames)
+                interrupts.wait_for(self._changed, lambda: self._is_over or self._frames)
                 if not self._frames:
                     break
                 rows = self._frames.popleft()
@@ -129,6 +133,15 @@ class Feed:
             self._changed.notify_all()
         self._reader.close()
         return was_at_end
+
+
+def short_read(partition: core.Partition, limit: int | None) -> Iterator[pl.DataFrame]:
+    """The first rows of a partition, without reading others ahead."""
+    feed = Feed(partition, limit)
+    try:
+        yield from feed
+    finally:
+        feed.close()
 
 
 class ReadAhead:
@@ -162,7 +175,7 @@ class ReadAhead:
                     later.close()
 
     def _feed(self, index: int) -> Feed:
-        return Feed(self._partitions[index], self._head_start, index)
+        return Feed(self._partitions[index], None, self._head_start, index)
 
     def close(self) -> None:
         """Give up what was read ahead and nobody took."""

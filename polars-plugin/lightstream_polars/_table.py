@@ -73,7 +73,7 @@ class RemoteTable:
     def __init__(self, connection: Connection, snapshot: str | None) -> None:
         self.connection = connection
         self.snapshot = snapshot
-        self.name, self._described, scan = _describe(connection.client, snapshot)
+        self.name, self._described, scan = connection.request(lambda client: _describe(client, snapshot))
         self._fields = {field.name: field for field in scan.schema}
         if len(self._fields) != len(scan.schema):
             names = [field.name for field in scan.schema]
@@ -150,17 +150,19 @@ class RemoteTable:
         positions = [self._positions[name] for name in columns]
         if partitions is None and not self.connection.is_set("partitions"):
             partitions = _PARTITIONS
-        return self.connection.client.scan(
-            self.name,
-            columns=positions,
-            where=list(where) or None,
-            float_rule=FLOAT_RULE,
-            limit=limit,
-            partitions=partitions,
-            ordered=True,
-            snapshot=snapshot if snapshot is not None else self.snapshot,
-            types=IMPORT_RULES,
-            residual="caller",
+        return self.connection.request(
+            lambda client: client.scan(
+                self.name,
+                columns=positions,
+                where=list(where) or None,
+                float_rule=FLOAT_RULE,
+                limit=limit,
+                partitions=partitions,
+                ordered=True,
+                snapshot=snapshot if snapshot is not None else self.snapshot,
+                types=IMPORT_RULES,
+                residual="caller",
+            )
         )
 
     def _check(self, schema: core.Schema, columns: Sequence[str]) -> None:

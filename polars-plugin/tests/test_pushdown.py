@@ -154,9 +154,9 @@ def pushdown() -> str:
         "# What the server applies",
         "",
         "For columns of each Arrow type on the server, and the type that they have in Polars: whether a condition is",
-        "applied by the server exactly (`exact`), in part and again by Polars (`inexact`), or by Polars alone (`local`).",
-        "A dash stands where Polars has no such operation. Integer arithmetic goes only where it cannot overflow, for",
-        "Polars wraps. A test derives this table from what a server sends.",
+        "applied by the server exactly (`exact`), in part and again by Polars (`inexact`), or by Polars alone",
+        "(`local`). A dash stands where Polars has no such operation. Integer arithmetic goes only where it cannot",
+        "overflow, for Polars wraps. A test derives this table from what a server sends.",
         "",
     ]
     with served(tables) as server:

@@ -11,7 +11,7 @@ import lightstream_core as core
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import PAD, needs_resolvers, padded, served, traffic
+from conftest import HAS_RESOLVERS, PAD, needs_resolvers, padded, served, traffic
 from polars.testing import assert_frame_equal
 
 import lightstream_polars
@@ -223,6 +223,17 @@ def test_the_first_rows_that_pass_end_a_streaming_read() -> None:
 # What is said
 
 
+def test_what_a_server_does_not_apply_exactly_is_applied_again(
+    server: core.Server, remote: pl.LazyFrame, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As a server of another kind might: it promises less than the core's rules do.
+    monkeypatch.setattr("lightstream_polars._table._applied", lambda translations, supports: set())
+    query = lambda frame: frame.filter(pl.col("name") == "name 3", pl.col("id") > 100).select("value")  # noqa: E731
+    assert query(remote).collect(engine=engine).equals(query(LOCAL.lazy()).collect())
+    if HAS_RESOLVERS:
+        assert "SELECTION" in query(remote).explain()
+
+
 @needs_resolvers
 @pytest.mark.parametrize("table", ["t", "small"])
 def test_explain_shows_what_is_pushed_and_reads_nothing(server: core.Server, table: str) -> None:
@@ -277,6 +288,16 @@ def test_odd_names_of_tables_and_columns_work(engine: str, name: str) -> None:
             assert query(remote).collect(engine=engine).equals(query(local.lazy()).collect())
         assert sent.rows == 1
         assert remote.select(pl.len()).collect(engine=engine).item() == 3
+
+
+@pytest.mark.parametrize("name", ["*", "^a.*$", "", "remote.id", "height"])
+def test_names_that_mean_something_to_polars_are_names(engine: str, name: str) -> None:
+    local = pl.DataFrame({"ab": [1, 2], name: ["x", "y"]})
+    with served({"t": local}) as server:
+        remote = scan_lightstream(f"{server.url}/t")
+        assert remote.collect(engine=engine).equals(local)
+        assert remote.select(pl.len()).collect(engine=engine).item() == 2
+        assert remote.filter(pl.nth(1) == "y").collect(engine=engine).equals(local.slice(1))
 
 
 def test_a_table_that_is_missing_is_named(server: core.Server) -> None:

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
-    UInt32Array,
+    Array, ArrayRef, BooleanArray, Date32Array, Int64Array, RecordBatch, RecordBatchOptions,
+    StringArray, UInt32Array,
 };
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::filter::filter_record_batch;
@@ -345,6 +345,13 @@ fn deep_trees_are_refused_before_they_travel() {
     assert!(deepest.to_string().ends_with('…'));
     assert!(evaluate(&deepest, &batch, FloatRule::Ieee).is_err());
     assert!(required_columns([&deepest], &batch.schema()).is_err());
+}
+
+#[test]
+fn values_beyond_the_calendar_are_shown_as_such() {
+    let day = Arc::new(Date32Array::from(vec![i32::MAX]));
+    let literal = Expr::literal(day).unwrap();
+    assert_eq!(literal.to_string(), "DATE 'beyond the calendar'");
 }
 
 #[test]

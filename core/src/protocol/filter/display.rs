@@ -260,7 +260,9 @@ fn write_plain(f: &mut fmt::Formatter<'_>, values: &ArrayRef, i: usize) -> fmt::
         return f.write_str("<value>");
     };
     let is_null = values.logical_nulls().is_some_and(|nulls| nulls.is_null(i));
-    let text = formatter.value(i).to_string();
+    // Dates and times may lie beyond the calendar.
+    let text = formatter.value(i).try_to_string();
+    let text = text.unwrap_or_else(|_| "beyond the calendar".to_owned());
     let prefix = match value_type(values.data_type()) {
         _ if is_null => return f.write_str("NULL"),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "",

@@ -1,0 +1,52 @@
+"""An interrupt from the keyboard ends a query that waits for a server."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import DEADLINE_SECONDS
+
+_QUERY = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from urllib.parse import urlsplit
+import lightstream_core as core
+import polars as pl
+from conftest import until
+from gate import Gate
+from lightstream_polars import scan_lightstream
+
+rows = pl.DataFrame({"id": pl.int_range(2_000_000, eager=True)})
+with core.serve({"t": rows}) as server:
+    target = urlsplit(server.url)
+    with Gate(target.hostname, target.port, width=1_000) as gate:
+        remote = scan_lightstream(f"lightstream://127.0.0.1:{gate.port}/t", storage_options={"partitions": 4})
+
+        def tell() -> None:
+            until(lambda: gate._waiting > 0, "nothing is read")
+            print("waiting", flush=True)
+
+        threading.Thread(target=tell, daemon=True).start()
+        remote.collect(engine=sys.argv[2])
+"""
+
+
+def test_an_interrupt_ends_the_wait(engine: str) -> None:
+    command = [sys.executable, "-c", _QUERY, str(Path(__file__).parent), engine]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "waiting\n"
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=DEADLINE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail("it still waits")
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in errors
