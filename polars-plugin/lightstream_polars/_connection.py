@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeVar
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 import lightstream_core as core
 
@@ -49,7 +49,7 @@ class Connection:
     def key(self) -> tuple[object, ...]:
         """What two connections have in common that reach the same rows."""
         options = tuple(sorted((name, str(value)) for name, value in self.options.items()))
-        return (self.url, options, self._provider)
+        return (self.url, options, id(self._provider))
 
     @property
     def shown(self) -> str:
@@ -106,5 +106,5 @@ def _without_secrets(url: str) -> str:
     """The URL without options that are secret. What is after `#` is the table of a unix socket's URL."""
     head, _, rest = url.partition("?")
     query, mark, table = rest.partition("#")
-    kept = [part for part in query.split("&") if part and part.partition("=")[0] not in _SECRETS]
+    kept = [part for part in query.split("&") if part and unquote(part.partition("=")[0]) not in _SECRETS]
     return head + ("?" + "&".join(kept) if kept else "") + mark + table

@@ -17,7 +17,7 @@ _MANTISSAS: Final[dict[type[pl.DataType], int]] = {pl.Float32: 24, pl.Float64: 5
 
 def compare_alike(op: str, left: pl.DataType, right: pl.DataType) -> bool:
     """Whether values of two types compare in Polars as the core compares them."""
-    if isinstance(left, pl.Enum) and (isinstance(right, pl.Enum) or right == pl.String):
+    if isinstance(left, pl.Enum) and (right == left or right == pl.String):
         # Enums are ordered by category, not by text.
         return op in EQUALITIES
     if isinstance(left, pl.Categorical) and (right == pl.String or right == left):

@@ -1,7 +1,8 @@
-"""Waits that end when the user interrupts the query.
+"""Waits that end when the user interrupts the query, and when the interpreter ends.
 
 Python runs signal handlers in the main thread alone, which waits within Polars; sources run in other threads. Polars
-knows of the interrupt, and any of its own methods raises it.
+knows of the interrupt, and any of its own methods raises it. At its end the interpreter waits for the threads of Polars,
+which wait for a source: nothing else would end that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+import lightstream_core as core
 import polars as pl
 
 T = TypeVar("T")
@@ -18,10 +20,19 @@ _LOOK_SECONDS: Final = 0.2
 
 _ANYTHING: Final = pl.Series([0])
 
+_ending: Final = threading.Event()
+
+# It is private, but there is no other call before threads are waited for. Without it such a wait is only longer.
+_at_end = getattr(threading, "_register_atexit", None)
+if _at_end is not None:
+    _at_end(_ending.set)
+
 
 def wait_for(changed: threading.Condition, condition: Callable[[], object]) -> None:
     """Wait, with the lock of `changed`, until something holds. Raises ``KeyboardInterrupt``."""
     while not changed.wait_for(condition, _LOOK_SECONDS):
+        if _ending.is_set():
+            raise core.CancelledError("the interpreter ends")
         _ANYTHING.rechunk()
 
 

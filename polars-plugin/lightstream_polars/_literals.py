@@ -49,6 +49,10 @@ class Constant:
     dtype: pl.DataType
     value: Any
 
+    def size(self) -> int:
+        """Bytes of the value, where it may have many."""
+        return len(self.value) if isinstance(self.value, str | bytes) else 0
+
     def series(self) -> pl.Series:
         """A column of just this value, of a type that Arrow has."""
         dtype, value = self.dtype, self.value
@@ -125,9 +129,6 @@ def read_scalar(spec: Any) -> Constant | pl.Series:
     if kind == "Decimal":
         value, precision, scale = body
         return Constant(pl.Decimal(precision, scale), _integer(value))
-    if kind == "Enum":
-        categories = read_values(body["categories"])
-        return Constant(pl.String(), categories[_integer(body["value"])])
     if kind not in _PLAIN:
         raise UnknownShape(f"constant {kind}")
     dtype = _PLAIN[kind]

@@ -47,6 +47,9 @@ _COMPARISONS: Final[dict[str, _Comparison]] = {
 }
 _MIRRORED: Final[dict[_Comparison, _Comparison]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ARITHMETIC: Final[dict[str, _Sign]] = {"Plus": "+", "Minus": "-", "Multiply": "*"}
+_MOST_BYTES: Final = 4 << 20
+"""Larger constants stay with Polars: servers bound what they take."""
+
 _AND: Final = frozenset(("And", "LogicalAnd"))
 _OR: Final = frozenset(("Or", "LogicalOr"))
 _BOUNDS: Final[dict[str, tuple[_Comparison, _Comparison]]] = {
@@ -391,6 +394,9 @@ def _literal(body: Any) -> _Term:
         read = read_scalar(value)
     else:
         raise UnknownShape(f"a constant as {kind}")
+    size = read.estimated_size() if isinstance(read, pl.Series) else read.size()
+    if size > _MOST_BYTES:
+        raise UnknownShape("a constant that is too large to send")
     if isinstance(read, pl.Series):
         return _Term(pl.List(read.dtype), values=read)
     return _Term(read.dtype, constant=read)

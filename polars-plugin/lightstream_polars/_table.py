@@ -6,8 +6,7 @@ Decides what is asked of the server: columns, conditions, limit and snapshot. Re
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,9 +18,6 @@ from lightstream_polars._predicate import FLOAT_RULE, Translation, translate
 from lightstream_polars._types import IMPORT_RULES, imported
 
 _FINEST: Final = 1 << 20
-
-_SMALL_BYTES: Final = 8 << 20
-"""Larger tables have several partitions, of which no rows come with the plan."""
 
 _PARTITIONS: Final = 2 * max(4, os.cpu_count() or 1)
 """Most partitions of a scan, unless the options say otherwise: enough to keep every core and the network busy."""
@@ -36,35 +32,19 @@ class Predicate:
 
 
 class Plan:
-    """A planned read."""
+    """A planned read. No rows have come with it."""
 
-    def __init__(
-        self,
-        scan: core.Scan,
-        schema: pl.Schema,
-        conjuncts: Sequence[core.Expr],
-        applied: set[int],
-        read: Callable[[str | None], core.Scan] | None,
-    ) -> None:
+    def __init__(self, scan: core.Scan, schema: pl.Schema, conjuncts: Sequence[core.Expr], applied: set[int]) -> None:
         self.schema = schema
         self.snapshot = scan.snapshot
         self.filters = tuple((str(expr), support) for expr, support in zip(conjuncts, scan.filters, strict=True))
         """What the server was asked to keep, as text, each with how far it does: exact or inexact."""
         self.applied = frozenset(applied)
         """Which of the predicates the rows that come satisfy, so that Polars need not look again."""
+        self.partitions = scan.partitions
+        """The partitions to read, in order."""
         self.sources = max(1, len(scan.partitions))
         """How many partitions there are; one without rows where there is none."""
-        self._read = read
-        self._lock = threading.Lock()
-        self._partitions = None if read is not None else scan.partitions
-
-    @property
-    def partitions(self) -> list[core.Partition]:
-        """The partitions to read, in order. Asked for only when rows are wanted: they may come along."""
-        with self._lock:
-            if self._partitions is None and self._read is not None:
-                self._partitions = self._read(self.snapshot).partitions
-            return self._partitions or []
 
 
 class RemoteTable:
@@ -84,8 +64,6 @@ class RemoteTable:
             )
         self.schema = imported(scan.schema)
         self.estimated_rows = self._described.estimated_rows
-        nbytes = self._described.nbytes
-        self._is_small = nbytes is not None and nbytes <= _SMALL_BYTES
         self._positions = {name: at for at, name in enumerate(self.schema)}
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -115,8 +93,7 @@ class RemoteTable:
         while True:
             left = [predicate.columns for at, predicate in enumerate(predicates) if at not in promised]
             wanted = sorted(set(columns).union(*left), key=self._positions.__getitem__)
-            # Few rows come with the plan. They are not to come where the query is only explained.
-            scan = self._scan(wanted, conjuncts, 0 if self._is_small else limit, snapshot)
+            scan = self._scan(wanted, conjuncts, limit, snapshot)
             applied = _applied(translations, scan.filters)
             if promised <= applied:
                 break
@@ -124,11 +101,7 @@ class RemoteTable:
             promised &= applied
         self._check(scan.schema, wanted)
         schema = pl.Schema({name: self.schema[name] for name in wanted})
-        if self._is_small and len(scan.partitions) > 1:
-            scan = self._scan(wanted, conjuncts, limit, scan.snapshot)
-        elif self._is_small:
-            return Plan(scan, schema, conjuncts, promised, lambda pinned: self._scan(wanted, conjuncts, limit, pinned))
-        return Plan(scan, schema, conjuncts, promised, None)
+        return Plan(scan, schema, conjuncts, promised)
 
     def finest(self, plan: Plan) -> list[core.Partition]:
         """The rows of an unfiltered plan again, in as many partitions as the server makes of them."""

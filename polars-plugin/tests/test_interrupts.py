@@ -50,3 +50,40 @@ def test_an_interrupt_ends_the_wait(engine: str) -> None:
             pytest.fail("it still waits")
     assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
+
+
+_DAEMON = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+import lightstream_core as core
+import polars as pl
+from conftest import until
+from lightstream_polars import scan_lightstream
+
+more = threading.Event()
+
+def rows():
+    def batches():
+        yield pl.DataFrame({"id": [1]})
+        print("waiting", flush=True)
+        more.wait()
+    return batches()
+
+class Endless:
+    def __arrow_c_stream__(self, requested_schema=None):
+        import pyarrow as pa
+        schema = pa.schema([("id", pa.int64())])
+        batches = (frame.to_arrow().to_batches()[0] for frame in rows())
+        return pa.RecordBatchReader.from_batches(schema, batches).__arrow_c_stream__()
+
+server = core.serve({"endless": lambda: Endless()})
+remote = scan_lightstream(f"{server.url}/endless")
+threading.Thread(target=lambda: remote.collect(engine=sys.argv[2]), daemon=True).start()
+until(lambda: server.stats()["active_scans"] > 0, "nothing is read")
+"""
+
+
+def test_the_interpreter_ends_while_a_daemon_reads(engine: str) -> None:
+    command = [sys.executable, "-c", _DAEMON, str(Path(__file__).parent), engine]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+    assert "waiting" in done.stdout

@@ -406,3 +406,59 @@ def test_a_lazy_frame_can_be_sent_elsewhere(server: core.Server, engine: str) ->
     query = scan_lightstream(f"{server.url}/small").filter(pl.col("id") > 3)
     again = pickle.loads(pickle.dumps(query))
     assert again.collect(engine=engine).equals(LOCAL.slice(4, 3))
+
+
+@needs_resolvers
+@pytest.mark.parametrize("options", [{}, {"partitions": 1}])
+@pytest.mark.parametrize(
+    "query",
+    [lambda lf: lf.head(3), lambda lf: lf.slice(5, 3), lambda lf: lf.select(pl.len()), lambda lf: lf.filter(pl.col("id") == 5)],
+)
+def test_explain_reads_nothing_however_little_is_wanted(server: core.Server, options: dict[str, int], query) -> None:
+    for table in ("t", "small"):
+        frame = query(scan_lightstream(f"{server.url}/{table}", storage_options=options))
+        with traffic(server) as sent:
+            frame.explain()
+        assert sent.rows == 0
+
+
+def test_constants_that_are_too_large_to_send_stay(engine: str) -> None:
+    local = pl.DataFrame({"text": ["a", "b"]})
+    many = ["x" * 999 + str(n) for n in range(33_500)] + ["b"]
+    with core.serve({"t": local}) as server:
+        remote = scan_lightstream(f"{server.url}/t")
+        assert remote.filter(pl.col("text").is_in(many)).collect(engine=engine)["text"].to_list() == ["b"]
+        assert remote.filter(pl.col("text") < "z" * 40_000_000).collect(engine=engine)["text"].to_list() == ["a", "b"]
+
+
+_ORDER = pl.Enum(["c", "b", "a"])
+_OTHER = pl.Enum(["a", "b", "c"])
+
+
+@pytest.mark.parametrize("column", ["text", "grade", "category"])
+@pytest.mark.parametrize("constant", [pl.lit("b", dtype=_ORDER), pl.lit("b", dtype=_OTHER), pl.lit("b")])
+def test_constants_of_an_enum_compare_as_locally(engine: str, column: str, constant: pl.Expr) -> None:
+    text = ["a", "b", "c", None]
+    local = pl.DataFrame(
+        {"text": text, "grade": pl.Series(text, dtype=_ORDER), "category": pl.Series(text, dtype=pl.Categorical)}
+    )
+    compared = pl.col(column)
+    predicates = [
+        compared == constant,
+        compared != constant,
+        compared < constant,
+        compared >= constant,
+        compared.eq_missing(constant),
+        compared.is_between(constant, constant),
+    ]
+    with core.serve({"t": local.to_arrow(compat_level=pl.CompatLevel.newest())}) as server:
+        remote = scan_lightstream(f"{server.url}/t")
+        kept = local.with_columns(pl.col("grade").cast(remote.collect_schema()["grade"]))
+        for predicate in predicates:
+            try:
+                expected = kept.lazy().filter(predicate).collect()
+            except pl.exceptions.PolarsError as refusal:
+                with pytest.raises(type(refusal)):
+                    remote.filter(predicate).collect(engine=engine)
+                continue
+            assert_frame_equal(remote.filter(predicate).collect(engine=engine), expected)

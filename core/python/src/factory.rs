@@ -13,6 +13,7 @@ use lightstream_core::server::{RowSource, RowStream};
 use lightstream_core::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::capsule;
@@ -66,8 +67,12 @@ fn ending() -> Error {
     Error::cancelled("the interpreter that makes the rows is ending")
 }
 
+/// So many callables run at the same time: half of the threads that may wait, so that others find one.
+static RUNNING: Semaphore = Semaphore::const_new(256);
+
 /// Runs something in a thread that may wait for Python.
 async fn in_python<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let _running = RUNNING.acquire().await.map_err(|_| ending())?;
     let entered = spawn_blocking(move || exit::inside(run)).await;
     entered
         .map_err(|error| Error::internal("rows could not be pulled").with_source(error))?

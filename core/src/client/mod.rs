@@ -310,23 +310,28 @@ impl Client {
     /// # Errors
     /// `not_found`, `expired`, `invalid_argument`, and those of the server and the connection.
     pub async fn plan(&self, request: &ScanRequest) -> Result<ScanPlan> {
+        self.plan_with(request, INLINE_UP_TO_BYTES).await
+    }
+
+    /// As [`Client::plan`], with the rows in the plan where they are no more than so many bytes.
+    async fn plan_with(&self, request: &ScanRequest, inline_bytes: u64) -> Result<ScanPlan> {
         let mut request = request.clone();
         request.snapshot = request.snapshot.or_else(|| self.options.snapshot.clone());
         request.max_partitions = request.max_partitions.or(self.options.partitions);
         request.ordered = request.ordered || self.options.ordered.unwrap_or(false);
         let name = request.source_name();
-        self.plan_as_is(&request).await.map_err(|error| {
+        self.plan_as_is(&request, inline_bytes).await.map_err(|error| {
             error
                 .with_table(name)
                 .with_peer(self.location().to_string())
         })
     }
 
-    async fn plan_as_is(&self, request: &ScanRequest) -> Result<ScanPlan> {
+    async fn plan_as_is(&self, request: &ScanRequest, inline_bytes: u64) -> Result<ScanPlan> {
         let sent = request.to_proto()?;
         let kind = request::Kind::Plan(messages::Plan {
             request: Some(sent.clone()),
-            inline_up_to_bytes: INLINE_UP_TO_BYTES,
+            inline_up_to_bytes: inline_bytes,
         });
         let (plan, batches, server_id) = self
             .attempts(|patience| {
@@ -368,7 +373,8 @@ impl Client {
     }
 
     /// Plans a scan that gives every row that was asked for, and where [`PlannedScan::filters`] are not exact more: the
-    /// caller applies those. A limit is then left to the caller too.
+    /// caller applies those. A limit is then left to the caller too. No rows come with the plan, however few they are: an
+    /// engine may plan only to explain.
     ///
     /// # Errors
     /// Those of [`Client::plan`].
@@ -430,7 +436,7 @@ impl Client {
         let snapshot = partition.snapshot.clone().ok_or_else(lost)?;
         let mut request = ScanRequest::from_proto(&partition.request, &Default::default())?;
         request.snapshot = Some(snapshot.clone());
-        let plan = self.plan_as_is(&request).await?;
+        let plan = self.plan_as_is(&request, INLINE_UP_TO_BYTES).await?;
         let same = plan.snapshot.as_ref() == Some(&snapshot) && plan.schema == partition.schema;
         let again = plan
             .partitions

@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 
 use super::Client;
+use super::pool::INLINE_UP_TO_BYTES;
 use super::reader::{PartitionReader, ReadMetrics};
 use super::residual::{Residual, Wider};
 use crate::error::{Error, Result};
@@ -53,7 +54,11 @@ impl PlannedScan {
             // Partitions are read one after the other for their order; within one the stripes are merged.
             request.max_partitions.get_or_insert(1);
         }
-        let plan = client.plan(&request).await?;
+        let inline_bytes = match rest {
+            Rest::Here => INLINE_UP_TO_BYTES,
+            Rest::ForCaller => 0,
+        };
+        let plan = client.plan_with(&request, inline_bytes).await?;
         let planned = Self {
             client: client.clone(),
             schema: Arc::clone(&plan.schema),
@@ -107,7 +112,7 @@ impl PlannedScan {
             snapshot: self.plan.snapshot.clone().or(request.snapshot.clone()),
             ..request.clone()
         };
-        let plan = self.client.plan(&request).await?;
+        let plan = self.client.plan_with(&request, 0).await?;
         Ok(Self {
             schema: Arc::clone(&plan.schema),
             filters: plan.filters.clone(),
