@@ -320,11 +320,13 @@ impl Client {
         request.max_partitions = request.max_partitions.or(self.options.partitions);
         request.ordered = request.ordered || self.options.ordered.unwrap_or(false);
         let name = request.source_name();
-        self.plan_as_is(&request, inline_bytes).await.map_err(|error| {
-            error
-                .with_table(name)
-                .with_peer(self.location().to_string())
-        })
+        self.plan_as_is(&request, inline_bytes)
+            .await
+            .map_err(|error| {
+                error
+                    .with_table(name)
+                    .with_peer(self.location().to_string())
+            })
     }
 
     async fn plan_as_is(&self, request: &ScanRequest, inline_bytes: u64) -> Result<ScanPlan> {
