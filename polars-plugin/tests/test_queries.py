@@ -31,8 +31,8 @@ class Database:
 
 @pytest.fixture(scope="module")
 def orders() -> Iterator[Database]:
-    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "lightstream-tests" / f"tpch-{SCALE}"
-    database = Database(tpch.generate(folder, SCALE))
+    target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
+    database = Database(tpch.generate(target / "test-data" / f"tpch-{SCALE}", SCALE))
     yield database
     database.server.stop()
 
