@@ -457,8 +457,9 @@ def test_constants_of_an_enum_compare_as_locally(engine: str, column: str, const
         for predicate in predicates:
             try:
                 expected = kept.lazy().filter(predicate).collect()
-            except pl.exceptions.PolarsError as refusal:
-                with pytest.raises(type(refusal)):
+            except pl.exceptions.PolarsError:
+                # Which error it is depends on where Polars meets it.
+                with pytest.raises(pl.exceptions.PolarsError):
                     remote.filter(predicate).collect(engine=engine)
                 continue
             assert_frame_equal(remote.filter(predicate).collect(engine=engine), expected)
