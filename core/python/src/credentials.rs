@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::errors::described;
 use crate::exit;
 
 /// A callable that returns options with a token, or the token alone.
@@ -55,27 +56,13 @@ impl Checker {
 async fn in_python<T: Send + 'static>(
     run: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
 ) -> Result<T> {
-    let entered = tokio::task::spawn_blocking(move || {
-        exit::inside(|| {
-            Python::try_attach(|py| {
-                run(py).map_err(|raised| {
-                    let class = raised.get_type(py);
-                    let name = class.name().map(|name| name.to_string());
-                    Error::unauthenticated(format!(
-                        "{}: {}",
-                        name.unwrap_or_default(),
-                        raised.value(py)
-                    ))
-                })
-            })
+    let entered = exit::in_thread(move || {
+        Python::try_attach(|py| {
+            run(py).map_err(|raised| Error::unauthenticated(described(py, &raised)))
         })
     });
     let ending = || Error::cancelled("the interpreter that knows the credentials is ending");
-    entered
-        .await
-        .map_err(|error| Error::internal("Python could not be called").with_source(error))?
-        .flatten()
-        .ok_or_else(ending)?
+    entered.await?.ok_or_else(ending)?
 }
 
 fn token_of(given: &Bound<'_, PyAny>) -> PyResult<Secret> {

@@ -72,11 +72,13 @@ pub(crate) fn from_python(py: Python<'_>, raised: &PyErr) -> Error {
         .filter(|_| is_ours(py, value));
     match code {
         Some(code) => Error::new(code, value.to_string()).with_retryable(false),
-        None => {
-            let class = raised.get_type(py);
-            Error::internal(format!("{}: {value}", name(&class)))
-        }
+        None => Error::internal(described(py, raised)),
     }
+}
+
+/// Class and message of what Python code raised.
+pub(crate) fn described(py: Python<'_>, raised: &PyErr) -> String {
+    format!("{}: {}", name(&raised.get_type(py)), raised.value(py))
 }
 
 fn is_ours(py: Python<'_>, value: &Bound<'_, PyAny>) -> bool {

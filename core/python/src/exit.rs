@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use lightstream_core::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::runtime::is_forked;
@@ -46,6 +47,19 @@ pub(crate) fn inside<T>(run: impl FnOnce() -> T) -> Option<T> {
     INSIDE.fetch_add(1, Ordering::SeqCst);
     let _inside = Inside;
     if is_ending() { None } else { Some(run()) }
+}
+
+/// As [`inside`], in a thread of its own that may wait for Python: those that drive connections never do.
+///
+/// # Errors
+/// `cancelled` where the interpreter is about to end, `internal` where the work panics.
+pub(crate) async fn in_thread<T: Send + 'static>(
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(move || inside(run))
+        .await
+        .map_err(|error| Error::internal("Python could not be called").with_source(error))?
+        .ok_or_else(|| Error::cancelled("the interpreter that is asked is ending"))
 }
 
 /// Drops something whose end may enter the interpreter; leaves it be where the interpreter is about to end.

@@ -14,7 +14,6 @@ use lightstream_core::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
 use crate::capsule;
 use crate::errors::from_python;
@@ -70,13 +69,15 @@ fn ending() -> Error {
 /// So many callables run at the same time: half of the threads that may wait, so that others find one.
 static RUNNING: Semaphore = Semaphore::const_new(256);
 
-/// Runs something in a thread that may wait for Python.
+/// Runs something of a callable's, which may take its time.
 async fn in_python<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let _running = RUNNING.acquire().await.map_err(|_| ending())?;
-    let entered = spawn_blocking(move || exit::inside(run)).await;
-    entered
-        .map_err(|error| Error::internal("rows could not be pulled").with_source(error))?
-        .ok_or_else(ending)
+    let running = RUNNING.acquire().await.map_err(|_| ending())?;
+    exit::in_thread(move || {
+        // Until it is done, whether or not somebody still waits for it.
+        let _running = running;
+        run()
+    })
+    .await
 }
 
 fn call(callable: &Py<PyAny>) -> Result<Reader> {

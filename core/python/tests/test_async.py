@@ -153,3 +153,24 @@ def test_a_coroutine_that_is_never_awaited_does_nothing(client: ls.Client, serve
     before = server.stats()["plans"]
     client.scan_async("numbers").close()
     assert server.stats()["plans"] == before
+
+
+def test_tables_that_hang_do_not_hold_up_others(server: ls.Server) -> None:
+    go_on = threading.Event()
+
+    def hangs() -> pa.Table:
+        go_on.wait(CEILING)
+        return pa.table({"n": [1]})
+
+    async def main(url: str) -> None:
+        hanging = ls.connect(url)
+        other = ls.connect(server.url)
+        # More than there are threads that may wait.
+        tasks = [asyncio.ensure_future(hanging.scan_async("hangs")) for _ in range(520)]
+        await asyncio.sleep(0.5)
+        assert await asyncio.wait_for(other.ping_async(), CEILING / 2) > 0
+        go_on.set()
+        await asyncio.gather(*tasks)
+
+    with ls.serve({"hangs": hangs}) as hung:
+        asyncio.run(main(hung.url))
