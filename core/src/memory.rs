@@ -5,6 +5,7 @@
 //! last-in-first-out, so that the block used next is the one most likely still in a cache.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -224,12 +225,20 @@ impl Drop for Filled {
 /// A part of a buffer that counts as its own bytes, not as the whole frame, where memory is summed up array by array. It
 /// keeps the whole alive.
 pub(crate) fn part(whole: &Buffer, start: usize, length: usize) -> Buffer {
-    let part = whole.slice_with_length(start, length);
-    let Some(start) = NonNull::new(part.as_ptr().cast_mut()) else {
-        return part;
+    kept_with(&whole.slice_with_length(start, length), ())
+}
+
+/// The same bytes, which `with` stays alive as long as. It is dropped with the last that points to them.
+pub(crate) fn kept_with<T: Send + Sync + RefUnwindSafe + 'static>(
+    whole: &Buffer,
+    with: T,
+) -> Buffer {
+    let Some(start) = NonNull::new(whole.as_ptr().cast_mut()) else {
+        return whole.clone();
     };
-    // SAFETY: the bytes are good for as long as the owner, which holds the buffer that they are part of.
-    unsafe { Buffer::from_custom_allocation(start, length, Arc::new(part)) }
+    let owner = Arc::new((whole.clone(), with));
+    // SAFETY: the bytes are good for as long as the owner, which holds the buffer that they are.
+    unsafe { Buffer::from_custom_allocation(start, whole.len(), owner) }
 }
 
 /// Room for one frame, filled from its start. What is not filled is never read.

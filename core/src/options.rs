@@ -94,6 +94,10 @@ options! {
     /// Bytes that each partition read over several connections is read ahead: a size. Default `16MiB`, or `4MiB` where
     /// the server is on this machine.
     prefetch_bytes: u64 = size;
+    /// Rows that consumers in this process may hold, counted by the memory of their arrays, before readers with this option
+    /// wait for some to be dropped: a size. It is soft, as whoever sorts holds all: where nothing is dropped for a while,
+    /// more comes. No limit by default.
+    memory_limit: u64 = size;
     /// Rows come in the table's order: `true` or `false`. Default `false`.
     ordered: bool = truth;
     /// Most rows in a batch: a number. By default the server chooses.

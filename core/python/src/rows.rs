@@ -35,18 +35,10 @@ pub(crate) struct Rows {
 
 impl Rows {
     fn new(batches: Batches, metrics: Vec<Arc<ReadMetrics>>, conversion: &Conversion) -> Arc<Self> {
-        let converted = if conversion.is_identity() {
-            batches
-        } else {
-            let conversion = conversion.clone();
-            batches
-                .and_then(move |batch| future::ready(conversion.convert(&batch)))
-                .boxed()
-        };
         Arc::new(Self {
             schema: Arc::clone(conversion.schema()),
             metrics,
-            batches: Arc::new(tokio::sync::Mutex::new(Some(converted))),
+            batches: Arc::new(tokio::sync::Mutex::new(Some(batches))),
             given_back: Mutex::default(),
             rows: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -59,7 +51,8 @@ impl Rows {
     pub(crate) fn of_scan(planned: &PlannedScan, conversion: &Conversion) -> Arc<Self> {
         let reader = planned.read();
         let metrics = reader.metrics().to_vec();
-        Self::new(reader.boxed(), metrics, conversion)
+        let batches = reader.through(|batches| converted(batches, conversion));
+        Self::new(batches, metrics, conversion)
     }
 
     /// The rows of a partition that pass a residual filter, at most so many of them.
@@ -72,17 +65,20 @@ impl Rows {
     ) -> Arc<Self> {
         let reader = client.read(partition);
         let metrics = vec![reader.metrics()];
-        let batches = match residual {
-            None => reader.boxed(),
-            Some(residual) => reader
-                .and_then(move |batch| future::ready(residual.apply(&batch)))
-                .try_filter(|batch| future::ready(batch.num_rows() > 0))
-                .boxed(),
-        };
-        let batches = match limit {
-            None => batches,
-            Some(limit) => limited(batches, limit),
-        };
+        let batches = reader.through(|batches| {
+            let batches = match residual {
+                None => batches,
+                Some(residual) => batches
+                    .and_then(move |batch| future::ready(residual.apply(&batch)))
+                    .try_filter(|batch| future::ready(batch.num_rows() > 0))
+                    .boxed(),
+            };
+            let batches = match limit {
+                None => batches,
+                Some(limit) => limited(batches, limit),
+            };
+            converted(batches, conversion)
+        });
         Self::new(batches, metrics, conversion)
     }
 
@@ -194,6 +190,17 @@ impl Rows {
 
 /// The turn to take rows of a reader.
 pub(crate) struct Turn(#[allow(dead_code)] OwnedMutexGuard<Option<Batches>>);
+
+/// The rows in the types that are wanted.
+fn converted(batches: Batches, conversion: &Conversion) -> Batches {
+    if conversion.is_identity() {
+        return batches;
+    }
+    let conversion = conversion.clone();
+    batches
+        .and_then(move |batch| future::ready(conversion.convert(&batch)))
+        .boxed()
+}
 
 /// Ends a stream after so many rows.
 fn limited(batches: Batches, limit: u64) -> Batches {

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod described;
+mod in_flight;
 mod merge;
 mod pool;
 mod reader;

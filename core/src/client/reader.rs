@@ -11,6 +11,7 @@ use futures::Stream;
 use futures::stream::BoxStream;
 
 use super::Client;
+use super::in_flight::Bounded;
 use super::merge::Merge;
 use super::stripe::{StripeEvent, StripeReader};
 use crate::error::Result;
@@ -53,10 +54,12 @@ impl ReadMetrics {
 /// It ends without an error only once the server has said that all was sent and all of it has come. After an error it
 /// gives nothing more. A connection that is lost is replaced as often as the options say, and reading goes on after the
 /// last row that was given; no row comes twice. Dropping the reader cancels the read at the server.
+///
+/// With the option `memory_limit` it waits while the consumers in this process hold more.
 pub struct PartitionReader {
     schema: SchemaRef,
     metrics: Arc<ReadMetrics>,
-    batches: BoxStream<'static, Result<RecordBatch>>,
+    batches: Bounded,
 }
 
 impl PartitionReader {
@@ -69,6 +72,7 @@ impl PartitionReader {
         };
         let index = partition.index as u64;
         let peer = client.location().to_string();
+        let memory_limit = client.options().memory_limit;
         let rows = Rows::new(client, partition, Arc::clone(&metrics));
         let batches = futures::stream::try_unfold(rows, move |mut rows| {
             let (table, peer) = (table.clone(), peer.clone());
@@ -85,7 +89,7 @@ impl PartitionReader {
         Self {
             schema,
             metrics,
-            batches: Box::pin(batches),
+            batches: Bounded::new(Box::pin(batches), memory_limit),
         }
     }
 
@@ -97,6 +101,21 @@ impl PartitionReader {
     /// What has been received so far.
     pub fn metrics(&self) -> Arc<ReadMetrics> {
         Arc::clone(&self.metrics)
+    }
+
+    /// What is made of the rows, where that takes memory of its own: the option `memory_limit` then counts this.
+    pub fn through(
+        self,
+        work: impl FnOnce(
+            BoxStream<'static, Result<RecordBatch>>,
+        ) -> BoxStream<'static, Result<RecordBatch>>,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        self.batches.through(work)
+    }
+
+    /// The rows, for a reader that minds the option `memory_limit` itself.
+    pub(super) fn unbounded(self) -> BoxStream<'static, Result<RecordBatch>> {
+        self.batches.unbounded()
     }
 }
 
@@ -112,7 +131,7 @@ impl Stream for PartitionReader {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.batches.as_mut().poll_next(context)
+        self.batches.poll_next(context)
     }
 }
 

@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 
 use super::Client;
+use super::in_flight::Bounded;
 use super::pool::INLINE_UP_TO_BYTES;
 use super::reader::{PartitionReader, ReadMetrics};
 use super::residual::{Residual, Wider};
@@ -156,6 +157,7 @@ impl PlannedScan {
             .map(|partition| self.client.read(partition))
             .collect();
         let metrics = readers.iter().map(PartitionReader::metrics).collect();
+        let readers = readers.into_iter().map(PartitionReader::unbounded);
         // With a limit the partitions before may do, and then the others need not begin.
         let batches = if self.ordered || self.limit.is_some() {
             futures::stream::iter(readers).flatten().boxed()
@@ -168,11 +170,12 @@ impl PlannedScan {
             None => batches,
             Some(residual) => filtered(batches, residual),
         };
+        let memory_limit = self.client.options().memory_limit;
         ScanReader {
             schema: Arc::clone(&self.schema),
             plan: self.plan.clone(),
             metrics,
-            batches: limited(batches, self.limit),
+            batches: Bounded::new(limited(batches, self.limit), memory_limit),
         }
     }
 }
@@ -185,7 +188,7 @@ pub struct ScanReader {
     schema: SchemaRef,
     plan: ScanPlan,
     metrics: Vec<Arc<ReadMetrics>>,
-    batches: BoxStream<'static, Result<RecordBatch>>,
+    batches: Bounded,
 }
 
 impl ScanReader {
@@ -203,6 +206,16 @@ impl ScanReader {
     pub fn metrics(&self) -> &[Arc<ReadMetrics>] {
         &self.metrics
     }
+
+    /// What is made of the rows, as [`PartitionReader::through`].
+    pub fn through(
+        self,
+        work: impl FnOnce(
+            BoxStream<'static, Result<RecordBatch>>,
+        ) -> BoxStream<'static, Result<RecordBatch>>,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        self.batches.through(work)
+    }
 }
 
 impl std::fmt::Debug for ScanReader {
@@ -217,7 +230,7 @@ impl Stream for ScanReader {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.batches.as_mut().poll_next(context)
+        self.batches.poll_next(context)
     }
 }
 
