@@ -17,7 +17,7 @@ use crate::protocol::frame::{HEADER_BYTES, Header, Tag};
 use crate::protocol::ipc::Payload;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages;
-use crate::transport::{ReadHalf, WriteHalf};
+use crate::transport::{self, ReadHalf, WriteHalf};
 
 /// Bytes read ahead while the head of a frame is awaited: enough for most control messages, little to copy.
 const AHEAD_BYTES: usize = 4096;
@@ -65,6 +65,16 @@ impl FrameReader {
     pub(crate) fn accepting(mut self, accepted: &'static [Tag]) -> Self {
         self.accepted = accepted;
         self
+    }
+
+    /// Takes what other limits allow from now on.
+    pub(crate) fn allow(&mut self, limits: &DecodeLimits) {
+        self.limits.clone_from(limits);
+    }
+
+    /// Whether a part of a frame has come.
+    pub(crate) fn is_midway(&self) -> bool {
+        self.partial.is_some() || self.taken < self.ahead.len()
     }
 
     /// How many bytes have come, of whole and of partial frames.
@@ -126,7 +136,7 @@ impl FrameReader {
 
     /// Whether the peer has closed an idle connection, or sent what nobody asked for.
     pub(crate) fn is_stale(&mut self) -> bool {
-        if self.partial.is_some() || self.taken < self.ahead.len() {
+        if self.is_midway() {
             return true;
         }
         let mut byte = [0; 1];
@@ -144,7 +154,9 @@ fn cut() -> Error {
 }
 
 fn lost(error: std::io::Error) -> Error {
-    Error::unavailable(format!("the connection was lost: {error}")).with_source(error)
+    transport::refusal(&error).unwrap_or_else(|| {
+        Error::unavailable(format!("the connection was lost: {error}")).with_source(error)
+    })
 }
 
 fn decode(tag: Tag, buffer: FrameBuffer) -> Result<Frame> {

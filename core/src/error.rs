@@ -3,6 +3,7 @@
 //! Secrets never stand in an error: nothing here prints options or tokens.
 
 use std::fmt;
+use std::time::Duration;
 
 /// What kind of failure an [`Error`] is. The names are those that travel on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,6 +95,8 @@ pub struct ErrorDetail {
     pub peer: Option<String>,
     /// Whether the same request may succeed when made again.
     pub retryable: bool,
+    /// How long to wait before that, where the peer has said.
+    pub retry_after: Option<Duration>,
     /// The cause below, where there is one.
     pub source: Option<Source>,
 }
@@ -174,6 +177,13 @@ impl Error {
     #[must_use]
     pub fn with_retryable(mut self, retryable: bool) -> Self {
         self.detail_mut().retryable = retryable;
+        self
+    }
+
+    /// Says when trying again can help.
+    #[must_use]
+    pub fn with_retry_after(mut self, pause: Duration) -> Self {
+        self.detail_mut().retry_after = Some(pause);
         self
     }
 

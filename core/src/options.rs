@@ -74,8 +74,20 @@ options! {
     token: Secret = secret;
     /// File that holds the token, read when it is needed and again when the server refuses what was in it: a path.
     token_file: String = text;
+    /// Name of a user, shown to the server with `password`.
+    username: String = text;
+    /// Password of the user that `username` names. It is never printed.
+    password: Secret = secret;
     /// TLS: `off`, `on` or `skip-verify`. By default it is on unless the host is a loopback address.
     tls: TlsMode = tls_mode;
+    /// Authorities that the server's certificate is checked against, instead of the system's: the path of a PEM file.
+    tls_ca: String = text;
+    /// Certificate to show to servers that want one: the path of a PEM file. It goes with `tls_key`.
+    tls_cert: String = text;
+    /// Private key of `tls_cert`: the path of a PEM file.
+    tls_key: String = text;
+    /// The name that the server's certificate must be for: a name or address. By default the host of the URL.
+    tls_server_name: String = text;
     /// Longest wait for a connection: a duration. Default `10s`.
     connect_timeout: Duration = duration;
     /// Longest silence of a server while an answer is awaited: a duration. Default `60s`.
@@ -121,6 +133,30 @@ impl Options {
         Ok(self)
     }
 
+    /// Refuses options that do not go together.
+    ///
+    /// # Errors
+    /// `invalid_argument` that names them.
+    pub(crate) fn check(&self) -> Result<()> {
+        let together = |one: &str, other: &str| {
+            Err(Error::invalid_argument(format!(
+                "the options {one} and {other} go together: one of them is missing"
+            )))
+        };
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return together("tls_cert", "tls_key");
+        }
+        if self.username.is_some() != self.password.is_some() {
+            return together("username", "password");
+        }
+        if self.username.is_some() && (self.token.is_some() || self.token_file.is_some()) {
+            return Err(Error::invalid_argument(
+                "there is a username and a token: a server takes one or the other",
+            ));
+        }
+        Ok(())
+    }
+
     /// Options from names and values.
     ///
     /// # Errors
@@ -153,7 +189,7 @@ impl Options {
 
 /// A value as errors show it.
 fn shown(name: &str, value: &str) -> String {
-    if name == "token" {
+    if name == "token" || name == "password" {
         "…".to_owned()
     } else {
         format!("{value:?}")

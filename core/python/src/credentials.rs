@@ -102,7 +102,7 @@ impl Authenticator for Checker {
             let subject: String = callable.bind(py).call1((token,))?.extract()?;
             Ok(Identity {
                 subject,
-                expires: None,
+                ..Identity::default()
             })
         })
         .boxed()

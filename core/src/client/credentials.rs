@@ -72,7 +72,7 @@ impl Credentials {
         };
         let provider = provider.or_else(from_file);
         let fixed = provider.is_none().then(|| Issued {
-            token: options.token.clone(),
+            token: options.password.clone().or(options.token.clone()),
             number: 0,
         });
         Self {

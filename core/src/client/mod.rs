@@ -18,7 +18,7 @@ use self::described::Described;
 use self::pool::{INLINE_UP_TO_BYTES, Patience, Pool, unexpected};
 use self::scan::Rest;
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::options::{Options, TlsMode};
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::plan::{Partition, ScanPlan};
 use crate::protocol::request::ScanRequest;
@@ -118,6 +118,13 @@ impl Client {
             in_url.set(name, value)?;
         }
         let options = options.or(in_url).or(Options::from_env()?);
+        options.check()?;
+        if options.tls == Some(TlsMode::SkipVerify) {
+            tracing::warn!(
+                server = %parsed.location,
+                "tls=skip-verify: whoever answers is believed to be the server, and can read and change everything"
+            );
+        }
         Ok(Self {
             pool: Pool::new(
                 parsed.location,

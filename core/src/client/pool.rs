@@ -12,13 +12,13 @@ use super::credentials::{Credentials, Issued};
 use crate::connection::{Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
 use crate::memory::FramePool;
-use crate::options::{Options, TlsMode};
+use crate::options::Options;
 use crate::protocol::ipc::Decoder;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::{VERSION, error_from_proto};
 use crate::secret::Secret;
-use crate::transport::{self, Location};
+use crate::transport::{self, Location, Security};
 
 /// Idle connections beyond this many are closed.
 const MOST_IDLE: usize = 64;
@@ -118,14 +118,17 @@ pub(super) struct Connection {
     is_reused: bool,
     /// What it shows, or has shown, to the server.
     issued: Issued,
+    username: Option<Arc<str>>,
 }
 
 impl Connection {
     /// Sends a request; on a fresh connection with the greeting in front.
     pub(super) async fn send(&mut self, kind: request::Kind, patience: &Patience) -> Result<()> {
         if !self.is_welcomed && !self.writer.is_pending() {
-            self.writer
-                .queue_request(0, request::Kind::Hello(hello(&self.issued)))?;
+            self.writer.queue_request(
+                0,
+                request::Kind::Hello(hello(&self.issued, self.username.as_deref())),
+            )?;
         }
         self.writer.queue_request(patience.left_ms(), kind)?;
         loop {
@@ -195,10 +198,11 @@ pub(super) fn unexpected(what: &str) -> Error {
     Error::data_loss(format!("the server sent {what} where that has no place"))
 }
 
-fn hello(issued: &Issued) -> messages::Hello {
+fn hello(issued: &Issued, username: Option<&str>) -> messages::Hello {
     let token = issued.token.as_ref().map(Secret::expose);
     messages::Hello {
         token: token.unwrap_or_default().to_owned(),
+        username: username.unwrap_or_default().to_owned(),
         versions: vec![VERSION],
         client: concat!("lightstream/", env!("CARGO_PKG_VERSION")).to_owned(),
         ..messages::Hello::default()
@@ -208,8 +212,9 @@ fn hello(issued: &Issued) -> messages::Hello {
 /// The connections to one server.
 pub(super) struct Pool {
     location: Location,
-    tls: Option<TlsMode>,
+    security: Security,
     credentials: Credentials,
+    username: Option<Arc<str>>,
     connect_timeout: Duration,
     limits: DecodeLimits,
     frames: FramePool,
@@ -227,7 +232,8 @@ impl Pool {
         Arc::new(Self {
             location,
             credentials,
-            tls: options.tls,
+            security: options.into(),
+            username: options.username.as_deref().map(Into::into),
             connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             limits: DecodeLimits {
                 validation: options.validate.unwrap_or_default(),
@@ -275,7 +281,7 @@ impl Pool {
             }
         }
         let issued = patience.wait(self.credentials.current()).await?;
-        let opening = transport::connect(&self.location, self.tls, self.connect_timeout);
+        let opening = transport::connect(&self.location, &self.security, self.connect_timeout);
         let stream = patience.wait(opening).await?;
         Ok(Connection {
             reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone()),
@@ -284,6 +290,7 @@ impl Pool {
             server_id: String::new(),
             is_reused: false,
             issued,
+            username: self.username.clone(),
         })
     }
 

@@ -80,7 +80,7 @@ pub struct Hello {
     /// Name and version of the client, for logs.
     #[prost(string, tag = "2")]
     pub client: ::prost::alloc::string::String,
-    /// Bearer token; empty where there is none.
+    /// Bearer token, or with a user name its password; empty where there is none.
     #[prost(string, tag = "3")]
     pub token: ::prost::alloc::string::String,
     /// Optional abilities of the client.
@@ -89,6 +89,9 @@ pub struct Hello {
     /// Body compressions that the client can read.
     #[prost(string, repeated, tag = "5")]
     pub compression: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Name of a user whose password is in `token`; empty where there is none.
+    #[prost(string, tag = "6")]
+    pub username: ::prost::alloc::string::String,
 }
 /// Answers Hello.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -844,6 +847,9 @@ pub struct ErrorDetails {
     pub partition: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "3")]
     pub unit: ::core::option::Option<u64>,
+    /// How long to wait before trying again, in milliseconds; 0 where nothing is said.
+    #[prost(uint64, tag = "4")]
+    pub retry_after_ms: u64,
 }
 /// How floating-point values compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

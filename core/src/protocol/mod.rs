@@ -15,6 +15,8 @@ pub mod table;
 pub mod ticket;
 pub mod units;
 
+use std::time::Duration;
+
 use crate::error::{Error, ErrorCode};
 
 /// The version of the Lightstream Query service that is spoken here.
@@ -66,6 +68,9 @@ pub(crate) fn error_to_proto(error: &Error) -> messages::Error {
             table: detail.table.clone().unwrap_or_default(),
             partition: detail.partition,
             unit: detail.unit,
+            retry_after_ms: detail.retry_after.map_or(0, |pause| {
+                u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
+            }),
         }),
     }
 }
@@ -86,6 +91,9 @@ pub(crate) fn error_from_proto(error: messages::Error) -> Error {
     }
     if let Some(unit) = details.unit {
         made = made.with_unit(unit);
+    }
+    if details.retry_after_ms > 0 {
+        made = made.with_retry_after(Duration::from_millis(details.retry_after_ms));
     }
     made
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::Shared;
+use super::authenticate::Identity;
 use super::table::{Catalog, Scan, Table};
 use crate::error::{Error, Result};
 use crate::protocol::filter::FilterLimits;
@@ -37,6 +38,7 @@ async fn find_table(shared: &Shared, name: &str) -> Result<Arc<dyn Table>> {
 pub(super) async fn list_tables(
     shared: &Shared,
     list: &messages::ListTables,
+    identity: &Identity,
 ) -> Result<response::Kind> {
     let after = Some(list.page_token.as_str()).filter(|token| !token.is_empty());
     let entries = shared.catalog.list(&list.prefix, after, PAGE_NAMES).await?;
@@ -48,6 +50,7 @@ pub(super) async fn list_tables(
         .unwrap_or_default();
     let tables = entries
         .into_iter()
+        .filter(|entry| identity.may_read(&entry.name))
         .map(|entry| messages::TableEntry {
             name: entry.name,
             kind: entry.kind.as_str().to_owned(),
@@ -62,7 +65,9 @@ pub(super) async fn list_tables(
 pub(super) async fn describe_table(
     shared: &Shared,
     describe: &messages::DescribeTable,
+    identity: &Identity,
 ) -> Result<response::Kind> {
+    identity.check_read(&describe.name)?;
     let table = find_table(shared, &describe.name).await?;
     let snapshot = Some(describe.snapshot.as_str()).filter(|snapshot| !snapshot.is_empty());
     let info = table
@@ -70,6 +75,14 @@ pub(super) async fn describe_table(
         .await
         .map_err(|error| error.with_table(&describe.name))?;
     Ok(response::Kind::TableInfo(info.to_proto()?))
+}
+
+/// Refuses a scan of what an identity may not read.
+fn check_grants(identity: &Identity, request: &ScanRequest) -> Result<()> {
+    match &request.source {
+        ScanSource::Table(name) => identity.check_read(name),
+        ScanSource::Sql(_) => identity.check_query(),
+    }
 }
 
 async fn make_scan(shared: &Shared, request: &ScanRequest) -> Result<Arc<dyn Scan>> {
@@ -89,8 +102,12 @@ pub(super) async fn find_scan(
     shared: &Shared,
     request: messages::ScanRequest,
     ticket: Ticket,
+    identity: &Identity,
 ) -> Result<Arc<dyn Scan>> {
     let key = (ticket.request_digest, ticket.snapshot);
+    // What was granted when the scan was planned may be granted no more.
+    let mut request = ScanRequest::from_proto(&request, &FilterLimits::default())?;
+    check_grants(identity, &request)?;
     if let Some(scan) = shared.leases.find(&key) {
         return Ok(scan);
     }
@@ -99,7 +116,6 @@ pub(super) async fn find_scan(
             "the plan is no longer held by this server: plan the scan again",
         ));
     }
-    let mut request = ScanRequest::from_proto(&request, &FilterLimits::default())?;
     request.snapshot = Some(key.1.clone());
     let scan = make_scan(shared, &request).await?;
     if scan.snapshot() != Some(key.1.as_str()) {
@@ -117,10 +133,11 @@ pub(super) async fn find_scan(
 pub(super) async fn plan_scan(
     shared: &Shared,
     plan: &messages::Plan,
-    subject: &str,
+    identity: &Identity,
 ) -> Result<(messages::ScanPlan, Arc<dyn Scan>, Option<u64>)> {
     let wanted = plan.request.clone().unwrap_or_default();
     let request = ScanRequest::from_proto(&wanted, &FilterLimits::default())?;
+    check_grants(identity, &request)?;
     let scan = make_scan(shared, &request).await?;
     shared.counters.plans.fetch_add(1, Ordering::AcqRel);
     let digest = request_digest(&wanted);
@@ -142,7 +159,7 @@ pub(super) async fn plan_scan(
                 request_digest: digest,
                 snapshot: pinned.clone(),
                 partition: index,
-                subject: subject.to_owned(),
+                subject: identity.subject.clone(),
                 expires_at_ms,
             })?;
             let offer = PartitionOffer {

@@ -4,14 +4,20 @@ use std::time::SystemTime;
 
 use futures::future::BoxFuture;
 
+use super::grants::Grants;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// What a client shows when it connects.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Credentials {
-    /// Its bearer token, where it has one.
+    /// Its bearer token, or with a user name its password, where it has one.
     pub token: Option<Secret>,
+    /// Its user name, where it has one.
+    pub username: Option<String>,
+    /// The subject of its certificate, as RFC 4514 writes it, where it has shown one that TLS has found to be good.
+    pub certificate: Option<String>,
 }
 
 /// Whom a server takes a client for.
@@ -21,6 +27,8 @@ pub struct Identity {
     pub subject: String,
     /// From then on the client must show new credentials; `None` for never.
     pub expires: Option<SystemTime>,
+    /// What it may do; `None` for everything.
+    pub grants: Option<Grants>,
 }
 
 impl Identity {
@@ -33,6 +41,35 @@ impl Identity {
             _ => Ok(()),
         }
     }
+
+    /// Whether it may see a table.
+    pub(super) fn may_read(&self, table: &str) -> bool {
+        let names = self.grants.as_ref().map(|grants| &grants.read);
+        names.is_none_or(|names| names.contains(table))
+    }
+
+    /// Refuses to read a table that is not granted, whether there is one or not.
+    pub(super) fn check_read(&self, table: &str) -> Result<()> {
+        if self.may_read(table) {
+            return Ok(());
+        }
+        Err(Error::permission_denied(format!(
+            "{:?} may not read the table {table:?}",
+            self.subject
+        ))
+        .with_table(table))
+    }
+
+    /// Refuses queries, which can read any table, to those that may not.
+    pub(super) fn check_query(&self) -> Result<()> {
+        match &self.grants {
+            Some(grants) if !grants.read.are_all() => Err(Error::permission_denied(format!(
+                "{:?} may not query: that takes leave to read every table",
+                self.subject
+            ))),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Decides who may connect.
@@ -42,4 +79,18 @@ pub trait Authenticator: Send + Sync + 'static {
     /// # Errors
     /// `unauthenticated` for credentials that are missing, wrong or expired; its text is shown to the client.
     fn authenticate<'a>(&'a self, credentials: &'a Credentials) -> BoxFuture<'a, Result<Identity>>;
+
+    /// Whether an identity that was given out is still good. It is asked for each request, and must answer at once.
+    fn is_current(&self, identity: &Identity) -> bool {
+        let _ = identity;
+        true
+    }
+
+    /// Takes up changes, where there is something to read again.
+    ///
+    /// # Errors
+    /// Any; what was in force stays so.
+    fn reload(&self) -> Result<()> {
+        Ok(())
+    }
 }

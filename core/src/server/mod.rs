@@ -5,9 +5,12 @@ mod authenticate;
 mod batches;
 mod bounds;
 mod catalog;
+mod failures;
+mod grants;
 mod history;
 mod inline;
 mod leases;
+mod limits;
 mod mapped_ipc;
 mod memory_table;
 mod session;
@@ -15,6 +18,7 @@ mod share;
 mod stats;
 mod stream_table;
 mod table;
+mod token_file;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,26 +28,31 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::catalog::NamedTables;
+use self::failures::Failures;
 use self::leases::Leases;
-use self::session::Session;
+use self::limits::Turns;
+use self::session::{Refusal, Session};
 use self::stats::{Active, Counters};
-use crate::connection::{FrameReader, FrameWriter};
 use crate::error::{Error, Result};
 use crate::memory::FramePool;
 use crate::options::TlsMode;
-use crate::protocol::frame::Tag;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::ticket::{Ticket, TicketKey};
-use crate::transport::{ByteStream, Listener, Location};
+use crate::transport::{Incoming, Listener, Location, Opened, TlsServer};
+
+pub use crate::transport::TlsFiles;
 
 pub use crate::protocol::units::Units;
 pub use authenticate::{Authenticator, Credentials, Identity};
+pub use grants::{Grants, TableNames};
+pub use limits::ServerLimits;
 pub use mapped_ipc::MappedIpcTable;
 pub use memory_table::MemoryTable;
 pub use share::share_out;
 pub use stats::{ServerStats, StatsReader};
 pub use stream_table::{RowSource, RowStream, StreamTable};
 pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream};
+pub use token_file::TokenFile;
 
 /// Frames are cut to about this size unless the client asks for another: it fits a core's cache beside what else is
 /// needed to send or receive it, and with what cutting and padding add to it, half a huge page.
@@ -86,6 +95,9 @@ struct Shared {
     plan_ids: AtomicU64,
     counters: Arc<Counters>,
     authenticator: Option<Arc<dyn Authenticator>>,
+    failures: Failures,
+    server_limits: ServerLimits,
+    turns: Arc<Turns>,
 }
 
 impl Shared {
@@ -121,6 +133,8 @@ pub struct ServerBuilder {
     ticket_key: Option<TicketKey>,
     ticket_lifetime: Option<Duration>,
     authenticator: Option<Arc<dyn Authenticator>>,
+    tls: Option<TlsFiles>,
+    limits: ServerLimits,
 }
 
 impl ServerBuilder {
@@ -166,6 +180,21 @@ impl ServerBuilder {
         self
     }
 
+    /// Secures connections over TCP with this certificate, unless a location says `tls=off` or `lightstream+tcp`. Its
+    /// files are read again when they change. Clients that show a certificate of their own are known by its subject.
+    #[must_use]
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
+        self
+    }
+
+    /// How much is taken on at a time, and how long clients are waited for.
+    #[must_use]
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Starts to listen at one location, on the runtime that this is called in. Port 0 takes a free one.
     ///
     /// # Errors
@@ -180,6 +209,7 @@ impl ServerBuilder {
     /// `invalid_argument` for a URL that is no place to listen at, `unimplemented` for a transport or security that is
     /// not in this build, `unavailable` where the place is taken.
     pub async fn listen_all(self, urls: &[&str]) -> Result<Server> {
+        let tls = self.tls.map(TlsServer::try_new).transpose()?.map(Arc::new);
         let mut listeners = Vec::with_capacity(urls.len());
         for url in urls {
             let parsed = Location::parse(url)?;
@@ -188,11 +218,11 @@ impl ServerBuilder {
                     "{url:?} names a table, not only a place to listen at"
                 )));
             }
-            let mut tls = None;
+            let mut mode = None;
             for (name, value) in &parsed.options {
                 match (name.as_str(), value.as_str()) {
-                    ("tls", "off") => tls = Some(TlsMode::Off),
-                    ("tls", "on") => tls = Some(TlsMode::On),
+                    ("tls", "off") => mode = Some(TlsMode::Off),
+                    ("tls", "on") => mode = Some(TlsMode::On),
                     _ => {
                         return Err(Error::invalid_argument(format!(
                             "{url:?} has an option {name:?} that means nothing to a server"
@@ -200,7 +230,7 @@ impl ServerBuilder {
                     }
                 }
             }
-            listeners.push(Listener::bind(&parsed.location, tls).await?);
+            listeners.push(Listener::bind(&parsed.location, mode, tls.as_ref()).await?);
         }
         let locations = listeners
             .iter()
@@ -225,15 +255,21 @@ impl ServerBuilder {
             plan_ids: AtomicU64::new(0),
             counters: Arc::default(),
             authenticator: self.authenticator,
+            failures: Failures::default(),
+            turns: Turns::new(&self.limits),
+            server_limits: self.limits,
         });
         let (draining, _) = watch::channel(false);
         let counters = Arc::clone(&shared.counters);
+        let authenticator = shared.authenticator.clone();
         let task = tokio::spawn(accept_all(listeners, shared, draining.subscribe()));
         Ok(Server {
             locations,
             draining,
             task: Some(task),
             counters,
+            tls,
+            authenticator,
         })
     }
 }
@@ -247,12 +283,21 @@ fn random_id() -> Result<String> {
 }
 
 /// A running server. Dropping it ends it at once, with all connections.
-#[derive(Debug)]
 pub struct Server {
     locations: Vec<Location>,
     draining: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<()>>,
     counters: Arc<Counters>,
+    tls: Option<Arc<TlsServer>>,
+    authenticator: Option<Arc<dyn Authenticator>>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("locations", &self.locations)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -282,6 +327,16 @@ impl Server {
     /// Reads what it has done, after its end too.
     pub fn stats_reader(&self) -> StatsReader {
         StatsReader(Arc::clone(&self.counters))
+    }
+
+    /// Reads again what files say: the certificate, and who may connect. It is done by itself when they change.
+    ///
+    /// # Errors
+    /// `invalid_argument` for a file that cannot be used; what it said before stays in force.
+    pub fn reload(&self) -> Result<()> {
+        let tls = self.tls.as_ref().map_or(Ok(()), |tls| tls.reload());
+        let authenticator = self.authenticator.as_ref().map_or(Ok(()), |a| a.reload());
+        tls.and(authenticator)
     }
 
     /// Accepts no more connections, lets requests under way finish for so long, then ends.
@@ -318,7 +373,7 @@ async fn accept_all(
 ) {
     // Dropping the set ends every connection.
     let mut connections = JoinSet::new();
-    let mut next = 0;
+    let mut next = 0u64;
     loop {
         let accepted = {
             let accepts = listeners.iter().map(|listener| Box::pin(listener.accept()));
@@ -332,8 +387,7 @@ async fn accept_all(
         match accepted {
             Ok(stream) => {
                 next += 1;
-                tracing::debug!(connection = next, peer = %stream.peer, "accepted");
-                connections.spawn(serve(stream, Arc::clone(&shared), draining.clone()));
+                connections.spawn(serve(stream, next, Arc::clone(&shared), draining.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -345,12 +399,42 @@ async fn accept_all(
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve(stream: ByteStream, shared: Arc<Shared>, draining: watch::Receiver<bool>) {
+/// Serves one connection.
+async fn serve(
+    incoming: Incoming,
+    number: u64,
+    shared: Arc<Shared>,
+    draining: watch::Receiver<bool>,
+) {
     use std::sync::atomic::Ordering;
-    shared.counters.connections.fetch_add(1, Ordering::AcqRel);
-    let _active = Active::new(&shared.counters, |counters| &counters.active_connections);
-    let reader = FrameReader::new(stream.read, shared.limits.clone(), shared.pool.clone())
-        .accepting(&[Tag::Request]);
-    let writer = FrameWriter::new(stream.write);
-    Session::new(shared, reader, writer, draining).run().await;
+    let counters = &shared.counters;
+    counters.connections.fetch_add(1, Ordering::AcqRel);
+    let _active = Active::new(counters, |counters| &counters.active_connections);
+    let active = counters.active_connections.load(Ordering::Acquire);
+    let is_full = active > shared.server_limits.max_connections as u64;
+    let opening = tokio::time::timeout(shared.server_limits.handshake_timeout, incoming.open());
+    let (stream, refusal): (_, Option<Refusal>) = match opening.await {
+        Ok(Ok(Opened::Ready(stream))) if is_full => {
+            (stream, Some(|| limits::busy("it has too many connections")))
+        }
+        Ok(Ok(Opened::Ready(stream))) => (stream, None),
+        Ok(Ok(Opened::NotSecure(stream))) => (stream, Some(not_secure)),
+        Ok(Err(error)) => {
+            tracing::debug!(connection = number, %error, "not opened");
+            return;
+        }
+        Err(_) => {
+            tracing::debug!(connection = number, "not opened in time");
+            return;
+        }
+    };
+    tracing::debug!(connection = number, peer = %stream.peer, "accepted");
+    Session::new(Arc::clone(&shared), stream, refusal, draining)
+        .run()
+        .await;
+}
+
+fn not_secure() -> Error {
+    Error::unavailable("this server speaks TLS here: say tls=on or use lightstream+tls://")
+        .with_retryable(false)
 }

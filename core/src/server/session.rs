@@ -12,18 +12,21 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::authenticate::{Credentials, Identity};
+use super::limits::Turn;
 use super::stats::Active;
 use super::table::{Scan, UnitEvent};
 use super::{Shared, default_frame_bytes};
 use super::{answers, inline};
 use crate::connection::{Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
+use crate::protocol::frame::Tag;
 use crate::protocol::ipc::{Encoder, cut_rows};
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::request::request_digest;
 use crate::protocol::units::Units;
 use crate::protocol::{VERSION, error_to_proto};
 use crate::secret::Secret;
+use crate::transport::ByteStream;
 
 /// After so long without anything to send, the client is told that work goes on.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
@@ -62,6 +65,15 @@ fn gone(_: Error) -> Stop {
     Stop::Gone
 }
 
+/// Makes the error that a client is refused with.
+pub(super) type Refusal = fn() -> Error;
+
+/// How often it is looked whether a client is slow.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Largest request of a client that has not shown who it is.
+const GREETING_BYTES: u64 = 64 << 10;
+
 pub(super) struct Session {
     shared: Arc<Shared>,
     reader: FrameReader,
@@ -71,23 +83,44 @@ pub(super) struct Session {
     deadline: Option<Instant>,
     /// Whom the client was taken for; `None` before it has shown credentials where they are asked for.
     identity: Option<Identity>,
+    peer: String,
+    /// The subject of the client's certificate.
+    certificate: Option<String>,
+    /// Why nothing is answered to this client.
+    refusal: Option<Refusal>,
+    /// It has greeted, and was welcomed.
+    is_welcomed: bool,
+    opened: Instant,
 }
 
 impl Session {
     pub(super) fn new(
         shared: Arc<Shared>,
-        reader: FrameReader,
-        writer: FrameWriter,
+        stream: ByteStream,
+        refusal: Option<Refusal>,
         draining: watch::Receiver<bool>,
     ) -> Self {
-        let identity = shared.authenticator.is_none().then(Identity::default);
+        let identity = shared.authenticator.is_none().then(|| Identity {
+            subject: stream.subject.clone().unwrap_or_default(),
+            ..Identity::default()
+        });
+        let mut limits = shared.limits.clone();
+        if identity.is_none() || refusal.is_some() {
+            limits.message_bytes = limits.message_bytes.min(GREETING_BYTES);
+        }
         Self {
+            reader: FrameReader::new(stream.read, limits, shared.pool.clone())
+                .accepting(&[Tag::Request]),
+            writer: FrameWriter::new(stream.write),
             shared,
-            reader,
-            writer,
             draining,
             deadline: None,
             identity,
+            peer: stream.peer,
+            certificate: stream.subject,
+            refusal,
+            is_welcomed: false,
+            opened: Instant::now(),
         }
     }
 
@@ -129,9 +162,33 @@ impl Session {
         }
     }
 
-    /// The next frame; `None` where the server drains and there is nothing left to wait for.
+    /// When the client is given up that has sent nothing since.
+    fn patience_until(&self, waiting_since: Instant) -> Instant {
+        let limits = &self.shared.server_limits;
+        if !self.is_welcomed {
+            self.opened + limits.handshake_timeout
+        } else if self.reader.is_midway() {
+            waiting_since + limits.request_timeout
+        } else {
+            waiting_since + limits.idle_timeout
+        }
+    }
+
+    /// The next frame; `None` where the server drains and there is nothing left to wait for, or the client is given up.
     async fn next_frame(&mut self) -> Option<Result<Option<Frame>>> {
+        let mut waiting_since = Instant::now();
+        let mut was_midway = false;
         loop {
+            if self.reader.is_midway() != was_midway {
+                was_midway = !was_midway;
+                waiting_since = Instant::now();
+            }
+            let until = self.patience_until(waiting_since);
+            let look = Instant::now() + self.shared.server_limits.request_timeout / 4;
+            if until <= Instant::now() {
+                tracing::debug!(peer = %self.peer, "the client is too slow and is given up");
+                return None;
+            }
             let is_draining = *self.draining.borrow_and_update();
             tokio::select! {
                 biased;
@@ -140,6 +197,8 @@ impl Session {
                     // A sender that is gone means that the server ends.
                     changed.ok()?;
                 }
+                // A request may begin at any time, and then there is less patience.
+                () = sleep_until(until.min(look)) => {}
                 () = sleep(DRAIN_GRACE), if is_draining => {
                     if self.shared.counters.active_scans.load(Ordering::Acquire) == 0 {
                         return None;
@@ -159,6 +218,9 @@ impl Session {
             .filter(|&ms| ms > 0)
             .map(Duration::from_millis);
         self.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        if let Some(refusal) = self.refusal {
+            return Err(refusal().into());
+        }
         let answer = match request.kind {
             Some(request::Kind::Hello(hello)) => self.welcome(hello).await?,
             Some(request::Kind::Cancel(_)) => return Err(Stop::Cancelled),
@@ -171,28 +233,40 @@ impl Session {
     }
 
     /// Whose request it is that is being answered.
-    fn subject(&self) -> Result<String> {
+    fn known(&self) -> Result<Identity> {
         let Some(identity) = &self.identity else {
             return Err(Error::unauthenticated(
                 "this server wants credentials, and the client has shown none that it takes",
             ));
         };
         identity.check(std::time::SystemTime::now())?;
-        Ok(identity.subject.clone())
+        let is_current = self
+            .shared
+            .authenticator
+            .as_ref()
+            .is_none_or(|authenticator| authenticator.is_current(identity));
+        if !is_current {
+            return Err(Error::unauthenticated(
+                "the credentials shown on this connection are no longer good",
+            ));
+        }
+        Ok(identity.clone())
     }
 
     /// Answers a request of a client that must be known.
     async fn answer_known(&mut self, request: request::Kind) -> Result<response::Kind, Stop> {
-        let subject = self.subject()?;
+        let identity = self.known()?;
         let shared = Arc::clone(&self.shared);
         Ok(match request {
             request::Kind::ListTables(list) => {
-                self.watch(async move { answers::list_tables(&shared, &list).await })
+                self.watch(async move { answers::list_tables(&shared, &list, &identity).await })
                     .await?
             }
             request::Kind::DescribeTable(describe) => {
-                self.watch(async move { answers::describe_table(&shared, &describe).await })
-                    .await?
+                self.watch(
+                    async move { answers::describe_table(&shared, &describe, &identity).await },
+                )
+                .await?
             }
             request::Kind::Plan(_) if *self.draining.borrow() => {
                 let error =
@@ -201,15 +275,19 @@ impl Session {
             }
             request::Kind::Plan(plan) => {
                 let inline_bytes = plan.inline_up_to_bytes.min(INLINE_MOST_BYTES);
+                let turns = Arc::clone(&shared.turns);
+                let turn = self.watch(async move { turns.first().await }).await?;
                 let (answer, scan, limit) = self
-                    .watch(async move { answers::plan_scan(&shared, &plan, &subject).await })
+                    .watch(async move { answers::plan_scan(&shared, &plan, &identity).await })
                     .await?;
-                self.plan(answer, scan, limit, inline_bytes).await?
+                let answer = self.plan(answer, scan, limit, inline_bytes).await?;
+                drop(turn);
+                answer
             }
-            request::Kind::Read(read) => self.read(read, &subject).await?,
-            request::Kind::Renew(renew) => answers::renew(&shared, &renew, &subject)?,
+            request::Kind::Read(read) => self.read(read, identity).await?,
+            request::Kind::Renew(renew) => answers::renew(&shared, &renew, &identity.subject)?,
             request::Kind::Release(release) => {
-                let ticket = shared.open_ticket(&release.ticket, &subject)?;
+                let ticket = shared.open_ticket(&release.ticket, &identity.subject)?;
                 shared
                     .leases
                     .release(&(ticket.request_digest, ticket.snapshot));
@@ -251,23 +329,37 @@ impl Session {
     }
 
     /// Finds out who the client is.
-    async fn authenticate(&mut self, token: String) -> Result<()> {
+    async fn authenticate(&mut self, hello: &messages::Hello) -> Result<()> {
         let Some(authenticator) = self.shared.authenticator.clone() else {
             return Ok(());
         };
         self.identity = None;
+        let shown = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let credentials = Credentials {
-            token: Some(token)
-                .filter(|token| !token.is_empty())
-                .map(Secret::new),
+            token: shown(&hello.token).map(Secret::new),
+            username: shown(&hello.username),
+            certificate: self.certificate.clone(),
         };
         // Not watched: the client's first request may be there already.
         let identity = AssertUnwindSafe(authenticator.authenticate(&credentials)).catch_unwind();
         let identity = tokio::time::timeout(AUTHENTICATION_TIMEOUT, identity)
             .await
             .map_err(|_| Error::unavailable("the credentials could not be checked in time"))?
-            .map_err(|_| Error::internal("the check of credentials panicked"))??;
-        identity.check(std::time::SystemTime::now())?;
+            .map_err(|_| Error::internal("the check of credentials panicked"))?
+            .and_then(|identity| {
+                identity.check(std::time::SystemTime::now())?;
+                Ok(identity)
+            });
+        let identity = match identity {
+            Ok(identity) => identity,
+            Err(error) => {
+                let pause = self.shared.failures.pause_after(&self.peer);
+                tracing::info!(peer = %self.peer, %error, ?pause, "a client was refused");
+                sleep(pause).await;
+                return Err(error);
+            }
+        };
+        self.reader.allow(&self.shared.limits);
         self.identity = Some(identity);
         Ok(())
     }
@@ -279,7 +371,8 @@ impl Session {
                 hello.versions
             )));
         }
-        self.authenticate(hello.token).await?;
+        self.authenticate(&hello).await?;
+        self.is_welcomed = true;
         Ok(response::Kind::Welcome(messages::Welcome {
             version: VERSION,
             server: concat!("lightstream/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -320,25 +413,43 @@ impl Session {
     }
 
     /// Sends what is queued, while the client may go or lose patience.
-    async fn flush(&mut self) -> Result<(), Stop> {
+    async fn flush(&mut self, turn: &mut Turn) -> Result<(), Stop> {
         // Between two frames a cancel is looked for, without waiting for one.
         if let Some(frame) = self.reader.next().now_or_never() {
             return Err(interruption(frame));
         }
-        match self.deadline {
-            None => self.writer.flush().await.map_err(gone),
+        let mut last_progress = (self.writer.sent_bytes(), Instant::now());
+        loop {
+            let look = tokio::time::timeout(LOOK_INTERVAL, self.writer.flush());
+            if let Ok(sent) = look.await {
+                return sent.map_err(gone);
+            }
+            turn.let_others();
+            let (now, sent) = (Instant::now(), self.writer.sent_bytes());
+            if sent > last_progress.0 {
+                last_progress = (sent, now);
+            }
             // Only a frame sent whole leaves the connection usable, so past the deadline it is given up.
-            Some(deadline) => match tokio::time::timeout_at(deadline, self.writer.flush()).await {
-                Ok(sent) => sent.map_err(gone),
-                Err(_) => Err(Stop::Gone),
-            },
+            if self.deadline.is_some_and(|deadline| deadline <= now) {
+                return Err(Stop::Gone);
+            }
+            if now - last_progress.1 >= self.shared.server_limits.send_timeout {
+                tracing::info!(peer = %self.peer, "the client takes no rows and is given up");
+                return Err(Stop::Gone);
+            }
         }
     }
 
-    async fn read(&mut self, read: messages::Read, subject: &str) -> Result<response::Kind, Stop> {
+    async fn read(
+        &mut self,
+        read: messages::Read,
+        identity: Identity,
+    ) -> Result<response::Kind, Stop> {
+        let turns = Arc::clone(&self.shared.turns);
+        let mut turn = self.watch(async move { turns.first().await }).await?;
         let _active = Active::new(&self.shared.counters, |counters| &counters.active_scans);
         self.shared.counters.scans.fetch_add(1, Ordering::AcqRel);
-        let ticket = self.shared.open_ticket(&read.ticket, subject)?;
+        let ticket = self.shared.open_ticket(&read.ticket, &identity.subject)?;
         let request = read.request.unwrap_or_default();
         if request_digest(&request) != ticket.request_digest {
             return Err(
@@ -352,7 +463,7 @@ impl Session {
             usize::try_from(ticket.partition).unwrap_or(usize::MAX),
         );
         let scan = self
-            .watch(async move { answers::find_scan(&shared, request, ticket).await })
+            .watch(async move { answers::find_scan(&shared, request, ticket, &identity).await })
             .await?;
         let stripes = u64::from(read.stripes.max(1));
         let units = Units {
@@ -396,12 +507,18 @@ impl Session {
         let mut wanted = units.within(known.units);
         let mut next_unit = wanted.next();
         while next_unit.is_some() && sending.left != Some(0) {
-            let event = self.watch(async { Ok(events.next().await) }).await?;
+            let next = async {
+                turn.go_on().await;
+                Ok(events.next().await)
+            };
+            let event = self.watch(next).await?;
             match event
                 .transpose()
                 .map_err(|error| error.with_partition(partition))?
             {
-                Some(UnitEvent::Batch(batch)) => self.send_batch(&mut sending, batch).await?,
+                Some(UnitEvent::Batch(batch)) => {
+                    self.send_batch(&mut sending, &mut turn, batch).await?;
+                }
                 Some(UnitEvent::End(unit)) => {
                     while next_unit.is_some_and(|next| next <= unit) {
                         sending.end.units += 1;
@@ -419,8 +536,8 @@ impl Session {
         }
         if sending.end.bytes == 0 {
             let schema = Arc::clone(scan.schema());
-            self.send_batch(&mut sending, arrow_array::RecordBatch::new_empty(schema))
-                .await?;
+            let empty = arrow_array::RecordBatch::new_empty(schema);
+            self.send_batch(&mut sending, &mut turn, empty).await?;
         }
         sending.end.limit_reached = next_unit.is_some();
         Ok(response::Kind::ReadEnd(sending.end))
@@ -429,6 +546,7 @@ impl Session {
     async fn send_batch(
         &mut self,
         sending: &mut Sending,
+        turn: &mut Turn,
         batch: arrow_array::RecordBatch,
     ) -> Result<(), Stop> {
         let rows = batch.num_rows() as u64;
@@ -450,11 +568,11 @@ impl Session {
         let rows = batch.num_rows();
         let step = sending.batch_rows.unwrap_or(rows).max(1);
         if rows <= step {
-            return self.send_frames(sending, &batch).await;
+            return self.send_frames(sending, turn, &batch).await;
         }
         for start in (0..rows).step_by(step) {
             let part = batch.slice(start, step.min(rows - start));
-            self.send_frames(sending, &part).await?;
+            self.send_frames(sending, turn, &part).await?;
         }
         Ok(())
     }
@@ -463,13 +581,14 @@ impl Session {
     async fn send_frames(
         &mut self,
         sending: &mut Sending,
+        turn: &mut Turn,
         batch: &arrow_array::RecordBatch,
     ) -> Result<(), Stop> {
         for part in cut_rows(batch, sending.frame_bytes) {
             let payload = sending.encoder.encode(&part)?;
             let (bytes, rows) = (payload.len() as u64, part.num_rows() as u64);
             self.writer.queue_batch(payload)?;
-            self.flush().await?;
+            self.flush(turn).await?;
             sending.end.bytes += bytes;
             sending.end.rows += rows;
             sending.end.batches += u64::from(rows > 0);

@@ -119,15 +119,16 @@ impl Scheme {
     /// The feature that brings this scheme, where this build is without it.
     pub(crate) fn missing_feature(self) -> Option<&'static str> {
         match self {
-            Scheme::Lightstream | Scheme::Tcp | Scheme::Unix => None,
-            Scheme::Tls | Scheme::ArrowTls => Some("tls"),
+            Scheme::Lightstream | Scheme::Tcp | Scheme::Tls | Scheme::Unix => None,
             Scheme::Shm => Some("shm"),
             Scheme::Quic | Scheme::ArrowQuic => Some("quic"),
             Scheme::Ws | Scheme::Wss | Scheme::ArrowWs => Some("websocket"),
             Scheme::Http2 | Scheme::ArrowHttp2 => Some("http2"),
             Scheme::WebTransport => Some("webtransport"),
             Scheme::Stdio => Some("stdio"),
-            Scheme::ArrowTcp | Scheme::ArrowUnix | Scheme::ArrowStdio => Some("plain"),
+            Scheme::ArrowTcp | Scheme::ArrowTls | Scheme::ArrowUnix | Scheme::ArrowStdio => {
+                Some("plain")
+            }
             Scheme::Flight | Scheme::FlightTls | Scheme::FlightUnix => Some("flight"),
         }
     }

@@ -4,18 +4,24 @@
 
 mod location;
 mod tcp;
+mod tls;
 mod unix;
 
 use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+
+pub use tls::TlsFiles;
+pub(crate) use tls::{TlsServer, refusal};
 
 pub use location::{Address, DEFAULT_PORT, HostPort, Location, ParsedUrl, Scheme};
 
 use crate::error::{Error, Result};
-use crate::options::TlsMode;
+use crate::options::{Options, TlsMode};
 
 /// The receiving half of a connection.
 pub type ReadHalf = Box<dyn AsyncRead + Send + Sync + Unpin>;
@@ -30,6 +36,8 @@ pub struct ByteStream {
     pub write: WriteHalf,
     /// Who is at the other end, for errors and logs.
     pub peer: String,
+    /// Whose certificate the peer has shown, as RFC 4514 writes it, where it has shown one.
+    pub subject: Option<String>,
 }
 
 impl fmt::Debug for ByteStream {
@@ -65,20 +73,55 @@ fn not_in_this_build(location: &Location) -> Option<Error> {
     )))
 }
 
-/// Refuses what would need TLS, which this build is without.
-fn check_security(location: &Location, tls: Option<TlsMode>) -> Result<()> {
-    let wanted = match tls {
+/// How a client secures its connections.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Security {
+    /// Whether there is TLS; `None` leaves it to the location.
+    pub mode: Option<TlsMode>,
+    /// The authorities that servers are checked against, as PEM; `None` for those of the system.
+    pub ca: Option<PathBuf>,
+    /// The certificate that is shown to servers that want one, as PEM.
+    pub cert: Option<PathBuf>,
+    /// Its private key, as PEM.
+    pub key: Option<PathBuf>,
+    /// The name that the server's certificate must be for; `None` for the host's.
+    pub server_name: Option<String>,
+}
+
+impl From<&Options> for Security {
+    fn from(options: &Options) -> Self {
+        let path = |path: &Option<String>| path.as_ref().map(PathBuf::from);
+        Self {
+            mode: options.tls,
+            ca: path(&options.tls_ca),
+            cert: path(&options.tls_cert),
+            key: path(&options.tls_key),
+            server_name: options.tls_server_name.clone(),
+        }
+    }
+}
+
+/// Whether a location is reached over TLS.
+fn wants_tls(location: &Location, mode: Option<TlsMode>) -> Result<bool> {
+    let wanted = match mode {
         Some(TlsMode::Off) => false,
         Some(TlsMode::On | TlsMode::SkipVerify) => true,
-        None => location.scheme == Scheme::Lightstream && !location.is_local(),
+        None => match location.scheme {
+            Scheme::Lightstream => !location.is_local(),
+            scheme => scheme == Scheme::Tls,
+        },
     };
-    if wanted {
-        return Err(Error::unimplemented(format!(
-            "{location} is to be reached over TLS, which needs the feature \"tls\" that is not in this build; \
-             on a network you trust say tls=off"
+    if !wanted && location.scheme == Scheme::Tls {
+        return Err(Error::invalid_argument(format!(
+            "{location} means TLS, and tls=off means none"
         )));
     }
-    Ok(())
+    if wanted && !matches!(location.address, Address::Hosts(_)) {
+        return Err(Error::invalid_argument(format!(
+            "{location} stays on this machine, where there is no TLS"
+        )));
+    }
+    Ok(wanted)
 }
 
 /// Opens a connection, trying each address of each host in turn.
@@ -90,16 +133,16 @@ fn check_security(location: &Location, tls: Option<TlsMode>) -> Result<()> {
 /// `deadline_exceeded` after `timeout`.
 pub async fn connect(
     location: &Location,
-    tls: Option<TlsMode>,
+    security: &Security,
     timeout: Duration,
 ) -> Result<ByteStream> {
     if let Some(error) = not_in_this_build(location) {
         return Err(error);
     }
-    check_security(location, tls)?;
+    let secured = wants_tls(location, security.mode)?.then_some(security);
     let attempt = async {
         match &location.address {
-            Address::Hosts(hosts) => tcp::connect(hosts, timeout).await,
+            Address::Hosts(hosts) => tcp::connect(hosts, secured, timeout).await,
             Address::Path(path) => unix::connect(path).await,
             Address::Command(_) => Err(Error::unimplemented("commands are not in this build")),
         }
@@ -123,7 +166,7 @@ pub struct Listener {
 
 #[derive(Debug)]
 enum ListenerKind {
-    Tcp(TcpListener),
+    Tcp(TcpListener, Option<Arc<TlsServer>>),
     Unix(
         UnixListener,
         #[allow(dead_code, reason = "removes the socket when dropped")] unix::SocketFile,
@@ -135,11 +178,15 @@ impl Listener {
     ///
     /// # Errors
     /// `unimplemented` for a transport that is not in this build, `unavailable` where the place is taken.
-    pub async fn bind(location: &Location, tls: Option<TlsMode>) -> Result<Self> {
+    pub(crate) async fn bind(
+        location: &Location,
+        mode: Option<TlsMode>,
+        tls: Option<&Arc<TlsServer>>,
+    ) -> Result<Self> {
         if let Some(error) = not_in_this_build(location) {
             return Err(error);
         }
-        check_security(location, tls)?;
+        let tls = server_tls(location, mode, tls)?;
         match &location.address {
             Address::Hosts(hosts) => {
                 let [host] = hosts.as_slice() else {
@@ -156,11 +203,15 @@ impl Listener {
                     port: bound.port(),
                 };
                 let location = Location {
-                    scheme: location.scheme,
+                    scheme: if tls.is_some() {
+                        Scheme::Tls
+                    } else {
+                        location.scheme
+                    },
                     address: Address::Hosts(vec![host]),
                 };
                 Ok(Self {
-                    kind: ListenerKind::Tcp(listener),
+                    kind: ListenerKind::Tcp(listener, tls),
                     location,
                 })
             }
@@ -186,10 +237,71 @@ impl Listener {
     ///
     /// # Errors
     /// `unavailable` where the system refuses one; the next may succeed.
-    pub async fn accept(&self) -> Result<ByteStream> {
+    pub(crate) async fn accept(&self) -> Result<Incoming> {
         match &self.kind {
-            ListenerKind::Tcp(listener) => tcp::accept(listener).await,
-            ListenerKind::Unix(listener, _) => unix::accept(listener).await,
+            ListenerKind::Tcp(listener, tls) => {
+                let (stream, peer) = tcp::accept(listener).await?;
+                Ok(Incoming::Tcp(stream, peer, tls.clone()))
+            }
+            ListenerKind::Unix(listener, _) => Ok(Incoming::Unix(unix::accept(listener).await?)),
+        }
+    }
+}
+
+/// The certificate to listen with, where a location is for TLS.
+fn server_tls(
+    location: &Location,
+    mode: Option<TlsMode>,
+    tls: Option<&Arc<TlsServer>>,
+) -> Result<Option<Arc<TlsServer>>> {
+    let is_plain = mode == Some(TlsMode::Off)
+        || location.scheme == Scheme::Tcp
+        || !matches!(location.address, Address::Hosts(_));
+    match tls {
+        // Whoever has a certificate wants it used.
+        Some(tls) if !is_plain => Ok(Some(Arc::clone(tls))),
+        _ if wants_tls(location, mode)? => match tls {
+            Some(tls) => Ok(Some(Arc::clone(tls))),
+            None => Err(Error::invalid_argument(format!(
+                "{location} is for TLS, which needs a certificate and its key; on a network you trust say tls=off"
+            ))),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// A connection that a client has opened, before it is secured.
+pub(crate) enum Incoming {
+    Tcp(TcpStream, String, Option<Arc<TlsServer>>),
+    Unix(ByteStream),
+}
+
+/// A connection that is ready, or one that speaks no TLS where it is wanted.
+pub(crate) enum Opened {
+    Ready(ByteStream),
+    NotSecure(ByteStream),
+}
+
+impl Incoming {
+    /// Waits until the client has secured the connection, where it must.
+    ///
+    /// # Errors
+    /// `unavailable` where it does not.
+    pub(crate) async fn open(self) -> Result<Opened> {
+        match self {
+            Incoming::Unix(stream) => Ok(Opened::Ready(stream)),
+            Incoming::Tcp(stream, peer, None) => Ok(Opened::Ready(tcp::halves(stream, peer))),
+            Incoming::Tcp(stream, peer, Some(tls)) => {
+                let mut first = [0];
+                let peeked = stream
+                    .peek(&mut first)
+                    .await
+                    .map_err(|error| Error::unavailable("the client went").with_source(error))?;
+                if peeked == 1 && first != [tls::HANDSHAKE] {
+                    return Ok(Opened::NotSecure(tcp::halves(stream, peer)));
+                }
+                Ok(Opened::Ready(tls.accept(stream, peer).await?))
+            }
         }
     }
 }
@@ -199,9 +311,9 @@ mod tests {
     use super::*;
     use crate::error::ErrorCode;
 
-    async fn refusal(url: &str, tls: Option<TlsMode>) -> Error {
+    async fn refusal(url: &str) -> Error {
         let location = Location::parse(url).unwrap().location;
-        connect(&location, tls, Duration::from_secs(20))
+        connect(&location, &Security::default(), Duration::from_secs(20))
             .await
             .unwrap_err()
     }
@@ -209,14 +321,12 @@ mod tests {
     #[tokio::test]
     async fn schemes_that_are_not_built_name_their_feature() {
         for (url, feature) in [
-            ("lightstream+tls://localhost", "\"tls\""),
             ("lightstream+quic://localhost", "\"quic\""),
             ("lightstream+stdio:cat", "\"stdio\""),
             ("arrow+tcp://localhost", "\"plain\""),
             ("flight://localhost", "\"flight\""),
-            ("lightstream://db.example", "\"tls\""),
         ] {
-            let error = refusal(url, None).await;
+            let error = refusal(url).await;
             assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
             assert!(
                 error.to_string().contains(feature)
@@ -224,8 +334,6 @@ mod tests {
                 "{error}"
             );
         }
-        let error = refusal("lightstream://localhost", Some(TlsMode::On)).await;
-        assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
     }
 
     #[tokio::test]
@@ -235,13 +343,14 @@ mod tests {
                 .unwrap()
                 .location,
             None,
+            None,
         )
         .await
         .unwrap();
         let url = free.location().to_string();
         drop(free);
         for url in [url.as_str(), "lightstream+unix:///nonexistent/x.sock"] {
-            let error = refusal(url, None).await;
+            let error = refusal(url).await;
             assert_eq!(error.code(), ErrorCode::Unavailable, "{error}");
             assert!(
                 error.is_retryable() && error.to_string().contains(url),

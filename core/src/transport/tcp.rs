@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{ByteStream, HostPort};
+use super::{ByteStream, HostPort, Security, tls};
 use crate::error::{Error, Result};
 
 /// Idle connections are probed after this long, so that what lies between does not forget them.
@@ -19,24 +19,43 @@ const BACKLOG: u32 = 1024;
 /// and that the system finds out.
 const LOCAL_SEND_BUFFER_BYTES: usize = 384 << 10;
 
-pub(super) async fn connect(hosts: &[HostPort], timeout: Duration) -> Result<ByteStream> {
+/// Connects to the first host that answers, over TLS where it is to be secured.
+pub(super) async fn connect(
+    hosts: &[HostPort],
+    secured: Option<&Security>,
+    timeout: Duration,
+) -> Result<ByteStream> {
     let deadline = Instant::now() + timeout;
     let mut failures = Vec::new();
     let mut addresses = VecDeque::new();
     for host in hosts {
         match tokio::net::lookup_host((host.host.as_str(), host.port)).await {
-            Ok(found) => addresses.extend(found),
+            Ok(found) => addresses.extend(found.map(|address| (host, address))),
             Err(error) => {
                 failures.push(format!("{host}: the name cannot be resolved: {error}"));
             }
         }
     }
-    while let Some(address) = addresses.pop_front() {
+    while let Some((host, address)) = addresses.pop_front() {
         // What swallows everything must leave time for those after it.
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return open(stream, address.to_string()),
+            Ok(Ok(stream)) => {
+                set_up(&stream)?;
+                let peer = address.to_string();
+                let Some(security) = secured else {
+                    return Ok(halves(stream, peer));
+                };
+                let stream = tls::connect(stream, &host.host, security).await?;
+                let (read, write) = tokio::io::split(stream);
+                return Ok(ByteStream {
+                    read: Box::new(read),
+                    write: Box::new(write),
+                    peer,
+                    subject: None,
+                });
+            }
             Ok(Err(error)) => failures.push(format!("{address}: {error}")),
             Err(_) => failures.push(format!("{address}: no answer within {share:?}")),
         }
@@ -76,7 +95,8 @@ pub(super) async fn bind(host: &HostPort) -> Result<TcpListener> {
     })))
 }
 
-pub(super) async fn accept(listener: &TcpListener) -> Result<ByteStream> {
+/// The next connection, and who is at the other end.
+pub(super) async fn accept(listener: &TcpListener) -> Result<(TcpStream, String)> {
     let (stream, address) = listener.accept().await.map_err(|error| {
         Error::unavailable("a connection could not be accepted").with_source(error)
     })?;
@@ -86,11 +106,12 @@ pub(super) async fn accept(listener: &TcpListener) -> Result<ByteStream> {
     if is_local && super::most_send_buffer_bytes() >= LOCAL_SEND_BUFFER_BYTES {
         super::set_send_buffer(SockRef::from(&stream), LOCAL_SEND_BUFFER_BYTES);
     }
-    open(stream, address.to_string())
+    set_up(&stream)?;
+    Ok((stream, address.to_string()))
 }
 
-fn open(stream: TcpStream, peer: String) -> Result<ByteStream> {
-    let socket = SockRef::from(&stream);
+fn set_up(stream: &TcpStream) -> Result<()> {
+    let socket = SockRef::from(stream);
     socket
         .set_tcp_nodelay(true)
         .and_then(|()| {
@@ -102,11 +123,16 @@ fn open(stream: TcpStream, peer: String) -> Result<ByteStream> {
         })
         .map_err(|error| {
             Error::unavailable("the connection could not be set up").with_source(error)
-        })?;
+        })
+}
+
+/// A connection without TLS.
+pub(super) fn halves(stream: TcpStream, peer: String) -> ByteStream {
     let (read, write) = stream.into_split();
-    Ok(ByteStream {
+    ByteStream {
         read: Box::new(read),
         write: Box::new(write),
         peer,
-    })
+        subject: None,
+    }
 }

@@ -62,5 +62,6 @@ fn open(stream: UnixStream, peer: String) -> ByteStream {
         read: Box::new(read),
         write: Box::new(write),
         peer,
+        subject: None,
     }
 }

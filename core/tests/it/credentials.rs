@@ -43,6 +43,7 @@ impl Authenticator for Versions {
             Ok(Identity {
                 subject: subject.to_owned(),
                 expires: self.lifetime.map(|lifetime| SystemTime::now() + lifetime),
+                grants: None,
             })
         }
         .boxed()
