@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use arrow_buffer::Buffer;
 use bytes::BufMut;
 use prost::Message;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::error::{Error, Result};
 use crate::memory::{FrameBuffer, FramePool};
@@ -196,6 +196,8 @@ pub(crate) struct FrameWriter {
     sent: usize,
     /// All bytes that have gone out, so that silence can be told from slowness.
     sent_bytes: u64,
+    /// Whether the transport may hold back some of what it took.
+    is_held_back: bool,
 }
 
 impl FrameWriter {
@@ -205,6 +207,7 @@ impl FrameWriter {
             queue: VecDeque::new(),
             sent: 0,
             sent_bytes: 0,
+            is_held_back: false,
         }
     }
 
@@ -215,7 +218,7 @@ impl FrameWriter {
 
     /// Whether something waits to be sent.
     pub(crate) fn is_pending(&self) -> bool {
-        !self.queue.is_empty()
+        self.is_held_back || !self.queue.is_empty()
     }
 
     fn queue_message(&mut self, tag: Tag, message: &impl Message) -> Result<()> {
@@ -281,6 +284,11 @@ impl FrameWriter {
                 return Err(lost(std::io::ErrorKind::WriteZero.into()));
             }
             self.advance(written);
+            self.is_held_back = true;
+        }
+        if self.is_held_back {
+            self.write.flush().await.map_err(lost)?;
+            self.is_held_back = false;
         }
         Ok(())
     }
@@ -317,7 +325,6 @@ impl FrameWriter {
 mod tests {
     use super::*;
     use messages::{request, response};
-    use tokio::io::AsyncWriteExt;
 
     fn halves(buffer_bytes: usize) -> (FrameWriter, FrameReader) {
         let (near, far) = tokio::io::duplex(buffer_bytes);

@@ -80,10 +80,10 @@ pub trait Authenticator: Send + Sync + 'static {
     /// `unauthenticated` for credentials that are missing, wrong or expired; its text is shown to the client.
     fn authenticate<'a>(&'a self, credentials: &'a Credentials) -> BoxFuture<'a, Result<Identity>>;
 
-    /// Whether an identity that was given out is still good. It is asked for each request, and must answer at once.
-    fn is_current(&self, identity: &Identity) -> bool {
-        let _ = identity;
-        true
+    /// A number that changes when what was said of clients may no longer be so. Those that are connected are then
+    /// looked at again with their next request. It is asked for each request, and must answer at once.
+    fn version(&self) -> u64 {
+        0
     }
 
     /// Takes up changes, where there is something to read again.

@@ -11,7 +11,7 @@ use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::authenticate::{Credentials, Identity};
+use super::authenticate::{Authenticator, Credentials, Identity};
 use super::limits::Turn;
 use super::stats::Active;
 use super::table::{Scan, UnitEvent};
@@ -83,6 +83,9 @@ pub(super) struct Session {
     deadline: Option<Instant>,
     /// Whom the client was taken for; `None` before it has shown credentials where they are asked for.
     identity: Option<Identity>,
+    /// What it has shown for that, and the version of the authenticator that took it.
+    shown: Option<Credentials>,
+    version: u64,
     peer: String,
     /// The subject of the client's certificate.
     certificate: Option<String>,
@@ -116,6 +119,8 @@ impl Session {
             draining,
             deadline: None,
             identity,
+            shown: None,
+            version: 0,
             peer: stream.peer,
             certificate: stream.subject,
             refusal,
@@ -233,29 +238,25 @@ impl Session {
     }
 
     /// Whose request it is that is being answered.
-    fn known(&self) -> Result<Identity> {
+    async fn known(&mut self) -> Result<Identity> {
+        let version = |authenticator: &Arc<dyn Authenticator>| authenticator.version();
+        let version = self.shared.authenticator.as_ref().map_or(0, version);
+        if let Some(credentials) = self.shown.take_if(|_| version != self.version) {
+            self.identity = Some(self.identify(&credentials).await?);
+            self.shown = Some(credentials);
+        }
         let Some(identity) = &self.identity else {
             return Err(Error::unauthenticated(
                 "this server wants credentials, and the client has shown none that it takes",
             ));
         };
         identity.check(std::time::SystemTime::now())?;
-        let is_current = self
-            .shared
-            .authenticator
-            .as_ref()
-            .is_none_or(|authenticator| authenticator.is_current(identity));
-        if !is_current {
-            return Err(Error::unauthenticated(
-                "the credentials shown on this connection are no longer good",
-            ));
-        }
         Ok(identity.clone())
     }
 
     /// Answers a request of a client that must be known.
     async fn answer_known(&mut self, request: request::Kind) -> Result<response::Kind, Stop> {
-        let identity = self.known()?;
+        let identity = self.known().await?;
         let shared = Arc::clone(&self.shared);
         Ok(match request {
             request::Kind::ListTables(list) => {
@@ -328,40 +329,48 @@ impl Session {
         Ok(response::Kind::ReadEnd(result.end))
     }
 
+    /// Asks whose credentials these are.
+    async fn identify(&mut self, credentials: &Credentials) -> Result<Identity> {
+        self.identity = None;
+        let Some(authenticator) = self.shared.authenticator.clone() else {
+            return Err(Error::internal("nobody is asked who a client is"));
+        };
+        self.version = authenticator.version();
+        // Not watched: the client's first request may be there already.
+        let identity = AssertUnwindSafe(authenticator.authenticate(credentials)).catch_unwind();
+        let identity = tokio::time::timeout(AUTHENTICATION_TIMEOUT, identity)
+            .await
+            .map_err(|_| Error::unavailable("the credentials could not be checked in time"))?
+            .map_err(|_| Error::internal("the check of credentials panicked"))??;
+        identity.check(std::time::SystemTime::now())?;
+        Ok(identity)
+    }
+
     /// Finds out who the client is.
     async fn authenticate(&mut self, hello: &messages::Hello) -> Result<()> {
-        let Some(authenticator) = self.shared.authenticator.clone() else {
+        if self.shared.authenticator.is_none() {
             return Ok(());
-        };
-        self.identity = None;
+        }
         let shown = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let credentials = Credentials {
             token: shown(&hello.token).map(Secret::new),
             username: shown(&hello.username),
             certificate: self.certificate.clone(),
         };
-        // Not watched: the client's first request may be there already.
-        let identity = AssertUnwindSafe(authenticator.authenticate(&credentials)).catch_unwind();
-        let identity = tokio::time::timeout(AUTHENTICATION_TIMEOUT, identity)
-            .await
-            .map_err(|_| Error::unavailable("the credentials could not be checked in time"))?
-            .map_err(|_| Error::internal("the check of credentials panicked"))?
-            .and_then(|identity| {
-                identity.check(std::time::SystemTime::now())?;
-                Ok(identity)
-            });
-        let identity = match identity {
-            Ok(identity) => identity,
+        match self.identify(&credentials).await {
+            Ok(identity) => {
+                self.reader.allow(&self.shared.limits);
+                self.identity = Some(identity);
+                self.shown = Some(credentials);
+                Ok(())
+            }
             Err(error) => {
                 let pause = self.shared.failures.pause_after(&self.peer);
                 tracing::info!(peer = %self.peer, %error, ?pause, "a client was refused");
                 sleep(pause).await;
-                return Err(error);
+                Err(error)
             }
-        };
-        self.reader.allow(&self.shared.limits);
-        self.identity = Some(identity);
-        Ok(())
+        }
     }
 
     async fn welcome(&mut self, hello: messages::Hello) -> Result<response::Kind> {

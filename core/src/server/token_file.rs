@@ -40,6 +40,7 @@ pub struct TokenFile {
 
 struct Loaded {
     entries: Arc<Entries>,
+    version: u64,
     stamp: Option<(u64, SystemTime)>,
     looked: Instant,
 }
@@ -117,6 +118,7 @@ impl TokenFile {
         let stamp = stamp(&path);
         let loaded = Loaded {
             entries: Arc::new(load(&path)?),
+            version: 0,
             stamp,
             looked: Instant::now(),
         };
@@ -131,11 +133,12 @@ impl TokenFile {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn entries(&self) -> Arc<Entries> {
+    /// Takes up a change of the file.
+    fn look(&self) {
         let is_changed = {
             let mut state = self.lock();
             if state.looked.elapsed() < LOOK_INTERVAL {
-                return Arc::clone(&state.entries);
+                return;
             }
             state.looked = Instant::now();
             state.stamp != stamp(&self.path)
@@ -143,6 +146,10 @@ impl TokenFile {
         if is_changed && let Err(error) = self.reload() {
             tracing::error!(%error, "the changed token file is not taken up; what was in force stays so");
         }
+    }
+
+    fn entries(&self) -> Arc<Entries> {
+        self.look();
         Arc::clone(&self.lock().entries)
     }
 }
@@ -152,10 +159,9 @@ impl Authenticator for TokenFile {
         async move { self.entries().identity(credentials, SystemTime::now()) }.boxed()
     }
 
-    fn is_current(&self, identity: &Identity) -> bool {
-        self.entries().0.iter().any(|entry| {
-            entry.name == identity.subject && Some(&entry.grants) == identity.grants.as_ref()
-        })
+    fn version(&self) -> u64 {
+        self.look();
+        self.lock().version
     }
 
     fn reload(&self) -> Result<()> {
@@ -164,6 +170,7 @@ impl Authenticator for TokenFile {
         let mut state = self.lock();
         state.stamp = stamp;
         state.entries = Arc::new(loaded?);
+        state.version += 1;
         tracing::info!(path = %self.path.display(), "the token file was read again");
         Ok(())
     }

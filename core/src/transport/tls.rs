@@ -202,7 +202,7 @@ pub(crate) fn refusal(error: &io::Error) -> Option<Error> {
             "TLS is not spoken at the other end; if that is right, say tls=off or use lightstream+tcp://".to_owned(),
         ),
         rustls::Error::InvalidCertificate(error) => lasting(match error {
-            CertificateError::UnknownIssuer => {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "the server's certificate is signed by no authority that is trusted here; name the right one with the \
                  option tls_ca"
                     .to_owned()
