@@ -48,6 +48,7 @@ Examples:
   lightstream serve --table flights=flights.parquet
   lightstream serve --table 'sales=/data/sales/*.parquet' --table codes=codes.csv
   lightstream serve --dir /data --listen lightstream://127.0.0.1:7654 --listen lightstream+unix:///run/data.sock
+  lightstream serve --dir /data --listen lightstream://0.0.0.0 --tls-cert c.pem --tls-key k.pem --token-file t.toml
   lightstream serve --dir /data --check")]
 pub struct ServeArgs {
     /// Where to listen; port 0 takes a free one. May be given more than once.
@@ -71,6 +72,37 @@ pub struct ServeArgs {
     /// other's. By default the key is the process's own.
     #[arg(long, value_name = "FILE")]
     pub ticket_key_file: Option<PathBuf>,
+
+    /// Who may connect and which tables they may read, as a TOML file: [[token]] entries with name, sha256 (of the
+    /// token), read and write (lists of patterns such as \"sales.*\"), and optionally expires (as 2030-01-01T00:00:00Z).
+    /// It is read again when it changes and on SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// The certificate to serve TLS with, as PEM, with those that lead to its authority. It is read again when it changes
+    /// and on SIGHUP.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert, as PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Serve only clients with a certificate that one of these authorities has signed (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// Most connections at a time; clients beyond it are told that the server is busy.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub max_connections: Option<usize>,
+
+    /// Most partitions that are worked on at a time; others take turns with them.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub max_scans: Option<usize>,
+
+    /// Memory that queries may use to sort, join and group, together; what does not fit goes to disk, or fails.
+    #[arg(long, value_name = "SIZE", value_parser = lightstream_core::size)]
+    pub memory_limit: Option<u64>,
 
     /// How long scans under way may go on after a signal.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = drain)]
@@ -245,6 +277,13 @@ impl TableArg {
             name: name.to_owned(),
             path: PathBuf::from(path),
         })
+    }
+}
+
+fn positive(text: &str) -> Result<usize, &'static str> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("expected a whole number above 0"),
+        Ok(number) => Ok(number),
     }
 }
 

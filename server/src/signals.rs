@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM.
+//! SIGINT and SIGTERM, which end a command, and SIGHUP, which makes a server read its files again.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,13 +10,18 @@ pub struct Signals {
     terminate: Signal,
 }
 
+/// Takes SIGHUP over; each that comes is one item.
+pub fn hang_ups() -> Outcome<Signal> {
+    open(SignalKind::hangup())
+}
+
+fn open(kind: SignalKind) -> Outcome<Signal> {
+    signal(kind).map_err(|error| Failure::failed(format!("signals cannot be received: {error}")))
+}
+
 impl Signals {
     /// Takes the signals over.
     pub fn listen() -> Outcome<Self> {
-        let open = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::failed(format!("signals cannot be received: {error}")))
-        };
         Ok(Self {
             interrupt: open(SignalKind::interrupt())?,
             terminate: open(SignalKind::terminate())?,

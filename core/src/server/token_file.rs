@@ -112,7 +112,7 @@ impl TokenFile {
     /// Reads the file.
     ///
     /// # Errors
-    /// `invalid_argument` where it cannot be read, or says what is not understood.
+    /// `not_found` where there is none, `invalid_argument` where it says what is not understood.
     pub fn try_new(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
         let stamp = stamp(&path);
@@ -235,7 +235,12 @@ fn load(path: &Path) -> Result<Entries> {
     let refused = |why: String| {
         Error::invalid_argument(format!("the token file {path:?} cannot be used: {why}"))
     };
-    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::not_found(format!("there is no token file {path:?}"))
+        }
+        _ => refused(error.to_string()),
+    })?;
     parse(&text).map_err(refused)
 }
 

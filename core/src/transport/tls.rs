@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
@@ -44,10 +44,20 @@ fn unusable(what: &str, path: &Path, why: impl fmt::Display) -> Error {
     Error::invalid_argument(format!("the {what} in {path:?} cannot be used: {why}"))
 }
 
+/// The same where it is PEM that cannot be read.
+fn unreadable(what: &str, path: &Path, error: pem::Error) -> Error {
+    match error {
+        pem::Error::Io(error) if error.kind() == io::ErrorKind::NotFound => {
+            Error::not_found(format!("there is no file {path:?} to read the {what} from"))
+        }
+        error => unusable(what, path, error),
+    }
+}
+
 fn certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let certificates = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unusable(what, path, error))?;
+        .map_err(|error| unreadable(what, path, error))?;
     if certificates.is_empty() {
         return Err(unusable(what, path, "there is no certificate in it"));
     }
@@ -55,7 +65,7 @@ fn certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>>
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable("private key", path, error))
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unreadable("private key", path, error))
 }
 
 fn authorities(path: &Path) -> Result<RootCertStore> {

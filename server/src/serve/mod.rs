@@ -7,34 +7,59 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use lightstream_core::protocol::ticket::TicketKey;
-use lightstream_core::server::Server;
+use lightstream_core::server::{Server, ServerLimits, TlsFiles, TokenFile};
+use tokio::signal::unix::Signal;
 
+use self::addresses::Protection;
 use self::tables::Tables;
 use crate::args::ServeArgs;
 use crate::exit::{Failure, Outcome, code};
 use crate::list::rows_text;
-use crate::signals::Signals;
+use crate::signals::{Signals, hang_ups};
 use crate::terminal::{one_line, print, print_error};
 
 pub async fn run(args: ServeArgs) -> Outcome {
-    let urls = addresses::check(&args.listen, args.insecure)?;
+    let urls = addresses::check(
+        &args.listen,
+        Protection {
+            has_certificate: args.tls_cert.is_some(),
+            asks_who: args.token_file.is_some() || args.tls_client_ca.is_some(),
+            insecure: args.insecure,
+        },
+    )?;
     let key = args
         .ticket_key_file
         .as_deref()
         .map(ticket_key)
         .transpose()?;
-    let tables = Tables::open(&args.table, args.dir.as_deref()).await?;
+    let tokens = args
+        .token_file
+        .as_ref()
+        .map(TokenFile::try_new)
+        .transpose()?;
+    let tables = Tables::open(&args.table, args.dir.as_deref(), args.memory_limit).await?;
     if args.check {
         return print(&described(&tables));
     }
     let mut signals = Signals::listen()?;
-    let mut builder = Server::builder();
+    let hang_ups = hang_ups()?;
+    let mut builder = Server::builder().limits(limits(&args));
     if let Some(key) = key {
         builder = builder.ticket_key(key);
     }
+    if let Some(tokens) = tokens {
+        builder = builder.authenticator(tokens);
+    }
+    if let Some(files) = certificate(&args) {
+        builder = builder.tls(files);
+    }
     let mut said = String::new();
     if !args.quiet {
-        said = format!("transport security: no TLS\n{}", described(&tables));
+        said = format!(
+            "transport security: {}\n{}",
+            security(&args),
+            described(&tables)
+        );
     }
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
     // A place that is taken is no server that does not answer.
@@ -46,8 +71,56 @@ pub async fn run(args: ServeArgs) -> Outcome {
         "{}{said}",
         addresses::announced(server.locations())
     ));
-    let signal = signals.next().await;
+    let signal = until_signal(&server, &mut signals, hang_ups).await;
     drain(server, &args, signal, &mut signals).await
+}
+
+fn limits(args: &ServeArgs) -> ServerLimits {
+    let mut limits = ServerLimits::default();
+    if let Some(most) = args.max_connections {
+        limits.max_connections = most;
+    }
+    if let Some(most) = args.max_scans {
+        limits.max_scans = most;
+    }
+    limits
+}
+
+fn certificate(args: &ServeArgs) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        cert: args.tls_cert.clone()?,
+        key: args.tls_key.clone()?,
+        client_ca: args.tls_client_ca.clone(),
+    })
+}
+
+/// What protects connections and asks who clients are, in words.
+fn security(args: &ServeArgs) -> String {
+    let tls = match (&args.tls_cert, &args.tls_client_ca) {
+        (None, _) => "no TLS",
+        (Some(_), None) => "TLS 1.3",
+        (Some(_), Some(_)) => "TLS 1.3 with client certificates",
+    };
+    let tokens = if args.token_file.is_some() {
+        ", tokens"
+    } else {
+        ""
+    };
+    format!("{tls}{tokens}")
+}
+
+/// Waits for a signal to end. Until then files are read again with each SIGHUP.
+async fn until_signal(server: &Server, signals: &mut Signals, mut hang_ups: Signal) -> u8 {
+    loop {
+        tokio::select! {
+            signal = signals.next() => return signal,
+            Some(()) = hang_ups.recv() => {
+                if let Err(error) = server.reload() {
+                    print_error(&Failure::from(error).context("SIGHUP").report());
+                }
+            }
+        }
+    }
 }
 
 /// Lets scans under way finish, for as long as there is patience or until a second signal.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use datafusion::execution::config::SessionConfig;
 use datafusion::execution::context::SessionContext;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use lightstream_core::protocol::ipc::encode_schema;
 use lightstream_core::protocol::statistics::Precision;
 use lightstream_core::server::{Catalog, MappedIpcTable, ServerBuilder, Table};
@@ -43,9 +45,13 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Opens the tables named, and those that lie in a folder.
-    pub async fn open(named: &[TableArg], folder: Option<&Path>) -> Outcome<Self> {
-        let context = session();
+    /// Opens the tables named, and those that lie in a folder. Queries over them share so much memory.
+    pub async fn open(
+        named: &[TableArg],
+        folder: Option<&Path>,
+        memory_limit: Option<u64>,
+    ) -> Outcome<Self> {
+        let context = session(memory_limit)?;
         let rest = DataFusionCatalog::new(context.clone());
         let mut tables = Self {
             described: Vec::new(),
@@ -107,7 +113,7 @@ impl Tables {
 }
 
 /// A session that serves files with the types they have.
-fn session() -> SessionContext {
+fn session(memory_limit: Option<u64>) -> Outcome<SessionContext> {
     let mut config = SessionConfig::new();
     // By default text and binary of Parquet files would come as views.
     config
@@ -115,7 +121,15 @@ fn session() -> SessionContext {
         .execution
         .parquet
         .schema_force_view_types = false;
-    SessionContext::new_with_config(config)
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(limit) = memory_limit {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(limit)));
+    }
+    let runtime = runtime.build_arc().map_err(|error| {
+        Failure::failed("the memory of queries cannot be managed").with_source(error)
+    })?;
+    Ok(SessionContext::new_with_config_rt(config, runtime))
 }
 
 /// Opens an Arrow IPC file; anything else becomes a table of the session.

@@ -3,6 +3,7 @@
 
 mod harness;
 mod looking;
+mod protected;
 mod reading;
 mod serving;
 mod signals;

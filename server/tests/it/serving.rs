@@ -178,8 +178,6 @@ fn bad_usage_of_serve_is_named() {
         &["lightstream+quic"],
     );
     for later in [
-        "--token-file=x",
-        "--tls-cert=x",
         "--flight=x",
         "--http=x",
         "--sql=x",
