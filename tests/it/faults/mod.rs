@@ -4,3 +4,4 @@ mod corruption;
 mod cuts;
 mod leaks;
 mod silence;
+mod sources;
