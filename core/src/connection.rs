@@ -154,7 +154,7 @@ fn cut() -> Error {
 }
 
 fn lost(error: std::io::Error) -> Error {
-    transport::refusal(&error).unwrap_or_else(|| {
+    transport::broken(&error).unwrap_or_else(|| {
         Error::unavailable(format!("the connection was lost: {error}")).with_source(error)
     })
 }

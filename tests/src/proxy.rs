@@ -78,12 +78,10 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy in front of the server at this URL. The connection of each number, from 0, has its own fault.
     pub async fn start(server_url: &str, fault: impl Fn(usize) -> Fault + Send + 'static) -> Self {
-        let server = server_url
-            .strip_prefix("lightstream://")
-            .expect("a TCP server")
-            .to_owned();
+        let (scheme, server) = server_url.split_once("://").expect("a TCP server");
+        let server = server.to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("lightstream://{}", listener.local_addr().unwrap());
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let shared = Arc::<Shared>::default();
         let mut task = JoinSet::new();
         let passed = Arc::clone(&shared);

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 pub use tls::TlsFiles;
-pub(crate) use tls::{TlsServer, refusal};
+pub(crate) use tls::{TlsServer, broken};
 
 pub use location::{Address, DEFAULT_PORT, HostPort, Location, ParsedUrl, Scheme};
 

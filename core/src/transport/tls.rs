@@ -203,8 +203,41 @@ pub(super) async fn connect(
         })
 }
 
-/// What TLS itself says is wrong, where it was TLS that failed.
-pub(crate) fn refusal(error: &io::Error) -> Option<Error> {
+/// The peer's refusal of a certificate, where that is what an alert means.
+fn certificate_refused(alert: AlertDescription) -> Option<Error> {
+    match alert {
+        AlertDescription::CertificateRequired => Some(Error::unauthenticated(
+            "the server wants a client certificate over TLS (options tls_cert and tls_key)",
+        )),
+        AlertDescription::UnknownCA
+        | AlertDescription::BadCertificate
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::DecryptError
+        | AlertDescription::AccessDenied => Some(Error::unauthenticated(format!(
+            "the peer does not take the certificate shown over TLS ({alert:?})"
+        ))),
+        _ => None,
+    }
+}
+
+/// What TLS says is wrong with a connection that was secure, where it was TLS that failed. A client learns only then that
+/// its certificate is not taken.
+pub(crate) fn broken(error: &io::Error) -> Option<Error> {
+    let tls = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let refused = match tls {
+        rustls::Error::AlertReceived(alert) => certificate_refused(*alert),
+        _ => None,
+    };
+    Some(refused.unwrap_or_else(|| {
+        Error::data_loss(format!("what came over TLS is not what was sent: {tls}"))
+            .with_retryable(true)
+    }))
+}
+
+/// What TLS says is wrong before a connection is secure, where it was TLS that failed.
+fn refusal(error: &io::Error) -> Option<Error> {
     let tls = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     let lasting = |why: String| Error::unavailable(why).with_retryable(false);
     Some(match tls {
@@ -225,21 +258,9 @@ pub(crate) fn refusal(error: &io::Error) -> Option<Error> {
             }
             error => format!("the server's certificate is not good: {error}"),
         }),
-        rustls::Error::AlertReceived(alert) => match alert {
-            AlertDescription::CertificateRequired => Error::unauthenticated(
-                "the server wants a client certificate over TLS (options tls_cert and tls_key)",
-            ),
-            AlertDescription::UnknownCA
-            | AlertDescription::BadCertificate
-            | AlertDescription::CertificateExpired
-            | AlertDescription::CertificateUnknown
-            | AlertDescription::UnsupportedCertificate
-            | AlertDescription::DecryptError
-            | AlertDescription::AccessDenied => Error::unauthenticated(format!(
-                "the peer does not take the certificate shown over TLS ({alert:?})"
-            )),
-            alert => lasting(format!("the peer refuses to speak TLS with this one ({alert:?})")),
-        },
+        rustls::Error::AlertReceived(alert) => certificate_refused(*alert).unwrap_or_else(|| {
+            lasting(format!("the peer refuses to speak TLS with this one ({alert:?})"))
+        }),
         error => lasting(format!("TLS failed: {error}")),
     })
 }

@@ -5,3 +5,4 @@ mod cuts;
 mod leaks;
 mod silence;
 mod sources;
+mod tls;
