@@ -32,6 +32,7 @@ pub mod protocol;
 mod secret;
 pub mod server;
 pub mod transport;
+mod watched;
 
 pub use client::Client;
 pub use error::{Error, ErrorCode, ErrorDetail, Result, Source};

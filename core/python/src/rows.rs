@@ -7,17 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
-use lightstream_core::client::{Client, PlannedScan, ReadMetrics, Residual};
+use lightstream_core::client::{Batches, Client, PlannedScan, ReadMetrics, Residual};
 use lightstream_core::protocol::plan::Partition;
 use lightstream_core::{Error, Result};
 use tokio::sync::{Notify, OwnedMutexGuard};
 
 use crate::runtime::{Owned, wait_anywhere};
 use crate::types::Conversion;
-
-type Batches = BoxStream<'static, Result<RecordBatch>>;
 
 /// Rows that are being read.
 pub(crate) struct Rows {

@@ -117,7 +117,7 @@ async fn admission(limit: u64) {
 }
 
 /// Rows as a consumer takes them.
-pub(super) type Batches = BoxStream<'static, Result<RecordBatch>>;
+pub type Batches = BoxStream<'static, Result<RecordBatch>>;
 
 /// A stream of rows that waits while the consumers in this process hold more than its limit.
 pub(super) struct Bounded {

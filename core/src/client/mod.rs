@@ -26,6 +26,7 @@ use crate::protocol::table::{TableEntry, TableInfo, TableKind};
 use crate::transport::Location;
 
 pub use credentials::TokenProvider;
+pub use in_flight::Batches;
 pub use reader::{PartitionReader, ReadMetrics};
 pub use residual::Residual;
 pub use scan::{PlannedScan, ScanReader};

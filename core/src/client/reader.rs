@@ -8,10 +8,9 @@ use std::task::{Context, Poll};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use futures::Stream;
-use futures::stream::BoxStream;
 
 use super::Client;
-use super::in_flight::Bounded;
+use super::in_flight::{Batches, Bounded};
 use super::merge::Merge;
 use super::stripe::{StripeEvent, StripeReader};
 use crate::error::Result;
@@ -104,17 +103,12 @@ impl PartitionReader {
     }
 
     /// What is made of the rows, where that takes memory of its own: the option `memory_limit` then counts this.
-    pub fn through(
-        self,
-        work: impl FnOnce(
-            BoxStream<'static, Result<RecordBatch>>,
-        ) -> BoxStream<'static, Result<RecordBatch>>,
-    ) -> BoxStream<'static, Result<RecordBatch>> {
+    pub fn through(self, work: impl FnOnce(Batches) -> Batches) -> Batches {
         self.batches.through(work)
     }
 
     /// The rows, for a reader that minds the option `memory_limit` itself.
-    pub(super) fn unbounded(self) -> BoxStream<'static, Result<RecordBatch>> {
+    pub(super) fn unbounded(self) -> Batches {
         self.batches.unbounded()
     }
 }

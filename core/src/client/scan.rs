@@ -6,11 +6,10 @@ use std::task::{Context, Poll};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt, future};
 
 use super::Client;
-use super::in_flight::Bounded;
+use super::in_flight::{Batches, Bounded};
 use super::pool::INLINE_UP_TO_BYTES;
 use super::reader::{PartitionReader, ReadMetrics};
 use super::residual::{Residual, Wider};
@@ -208,12 +207,7 @@ impl ScanReader {
     }
 
     /// What is made of the rows, as [`PartitionReader::through`].
-    pub fn through(
-        self,
-        work: impl FnOnce(
-            BoxStream<'static, Result<RecordBatch>>,
-        ) -> BoxStream<'static, Result<RecordBatch>>,
-    ) -> BoxStream<'static, Result<RecordBatch>> {
+    pub fn through(self, work: impl FnOnce(Batches) -> Batches) -> Batches {
         self.batches.through(work)
     }
 }
@@ -235,10 +229,7 @@ impl Stream for ScanReader {
 }
 
 /// The rows that pass a residual filter, with the columns that are wanted.
-fn filtered(
-    batches: BoxStream<'static, Result<RecordBatch>>,
-    residual: Arc<Residual>,
-) -> BoxStream<'static, Result<RecordBatch>> {
+fn filtered(batches: Batches, residual: Arc<Residual>) -> Batches {
     batches
         .and_then(move |batch| future::ready(residual.apply(&batch)))
         .try_filter(|batch| future::ready(batch.num_rows() > 0))
@@ -246,10 +237,7 @@ fn filtered(
 }
 
 /// Ends a stream after so many rows.
-fn limited(
-    batches: BoxStream<'static, Result<RecordBatch>>,
-    limit: Option<u64>,
-) -> BoxStream<'static, Result<RecordBatch>> {
+fn limited(batches: Batches, limit: Option<u64>) -> Batches {
     let Some(limit) = limit else {
         return until_error(batches);
     };
@@ -272,9 +260,7 @@ fn limited(
 }
 
 /// Ends a stream after its first error, so that nothing follows a hole.
-fn until_error(
-    batches: BoxStream<'static, Result<RecordBatch>>,
-) -> BoxStream<'static, Result<RecordBatch>> {
+fn until_error(batches: Batches) -> Batches {
     futures::stream::try_unfold(batches, |mut batches| async move {
         Ok(batches.try_next().await?.map(|batch| (batch, batches)))
     })

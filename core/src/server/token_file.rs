@@ -1,8 +1,7 @@
 //! Who may connect, and what they may see, from a file.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -13,9 +12,7 @@ use subtle::ConstantTimeEq;
 use super::authenticate::{Authenticator, Credentials, Identity};
 use super::grants::{Grants, TableNames};
 use crate::error::{Error, Result};
-
-/// How often the file is looked at for changes, at most.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+use crate::watched::Watched;
 
 /// Tokens, passwords and certificates that are known, from a TOML file:
 ///
@@ -33,17 +30,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// ```
 ///
 /// The file is read again when it has changed; where it cannot be used then, what was in force stays so.
-pub struct TokenFile {
-    path: PathBuf,
-    loaded: Mutex<Loaded>,
-}
-
-struct Loaded {
-    entries: Arc<Entries>,
-    version: u64,
-    stamp: Option<(u64, SystemTime)>,
-    looked: Instant,
-}
+#[derive(Debug)]
+pub struct TokenFile(Watched<Entries>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,12 +90,6 @@ struct Entry {
 
 struct Entries(Vec<Entry>);
 
-impl std::fmt::Debug for TokenFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("TokenFile").field(&self.path).finish()
-    }
-}
-
 impl TokenFile {
     /// Reads the file.
     ///
@@ -115,64 +97,21 @@ impl TokenFile {
     /// `not_found` where there is none, `invalid_argument` where it says what is not understood.
     pub fn try_new(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        let stamp = stamp(&path);
-        let loaded = Loaded {
-            entries: Arc::new(load(&path)?),
-            version: 0,
-            stamp,
-            looked: Instant::now(),
-        };
-        Ok(Self {
-            path,
-            loaded: Mutex::new(loaded),
-        })
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Loaded> {
-        // Each field is sound after every statement.
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes up a change of the file.
-    fn look(&self) {
-        let is_changed = {
-            let mut state = self.lock();
-            if state.looked.elapsed() < LOOK_INTERVAL {
-                return;
-            }
-            state.looked = Instant::now();
-            state.stamp != stamp(&self.path)
-        };
-        if is_changed && let Err(error) = self.reload() {
-            tracing::error!(%error, "the changed token file is not taken up; what was in force stays so");
-        }
-    }
-
-    fn entries(&self) -> Arc<Entries> {
-        self.look();
-        Arc::clone(&self.lock().entries)
+        Watched::try_new(vec![path.clone()], move || load(&path)).map(Self)
     }
 }
 
 impl Authenticator for TokenFile {
     fn authenticate<'a>(&'a self, credentials: &'a Credentials) -> BoxFuture<'a, Result<Identity>> {
-        async move { self.entries().identity(credentials, SystemTime::now()) }.boxed()
+        async move { self.0.current().0.identity(credentials, SystemTime::now()) }.boxed()
     }
 
     fn version(&self) -> u64 {
-        self.look();
-        self.lock().version
+        self.0.current().1
     }
 
     fn reload(&self) -> Result<()> {
-        let stamp = stamp(&self.path);
-        let loaded = load(&self.path);
-        let mut state = self.lock();
-        state.stamp = stamp;
-        state.entries = Arc::new(loaded?);
-        state.version += 1;
-        tracing::info!(path = %self.path.display(), "the token file was read again");
-        Ok(())
+        self.0.reload()
     }
 }
 
@@ -224,11 +163,6 @@ impl Entries {
         }
         found
     }
-}
-
-fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.len(), metadata.modified().ok()?))
 }
 
 fn load(path: &Path) -> Result<Entries> {

@@ -5,8 +5,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -25,12 +24,10 @@ use x509_cert::der::Decode;
 use super::{ByteStream, Security};
 use crate::error::{Error, Result};
 use crate::options::TlsMode;
+use crate::watched::Watched;
 
 /// What is spoken within TLS.
 const PROTOCOL: &[u8] = b"lightstream/1";
-
-/// How often files are looked at for changes, at most.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The first byte of every TLS connection.
 pub(super) const HANDSHAKE: u8 = 0x16;
@@ -303,87 +300,32 @@ impl TlsFiles {
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(config)
     }
-
-    /// What tells a changed file from the one before.
-    fn stamps(&self) -> Vec<Option<(u64, SystemTime)>> {
-        [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(|path| {
-                let metadata = std::fs::metadata(path).ok()?;
-                Some((metadata.len(), metadata.modified().ok()?))
-            })
-            .collect()
-    }
-}
-
-struct Loaded {
-    config: Arc<ServerConfig>,
-    stamps: Vec<Option<(u64, SystemTime)>>,
-    looked: Instant,
 }
 
 /// A server's certificate, read again when its files change.
-pub(crate) struct TlsServer {
-    files: TlsFiles,
-    loaded: Mutex<Loaded>,
-}
-
-impl fmt::Debug for TlsServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TlsServer").field(&self.files).finish()
-    }
-}
+#[derive(Debug)]
+pub(crate) struct TlsServer(Watched<Arc<ServerConfig>>);
 
 impl TlsServer {
     /// Reads the files.
     pub(crate) fn try_new(files: TlsFiles) -> Result<Self> {
-        let stamps = files.stamps();
-        let loaded = Loaded {
-            config: Arc::new(files.load()?),
-            stamps,
-            looked: Instant::now(),
-        };
-        Ok(Self {
-            files,
-            loaded: Mutex::new(loaded),
-        })
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Loaded> {
-        // Each field is sound after every statement.
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+        let named = [
+            Some(&files.cert),
+            Some(&files.key),
+            files.client_ca.as_ref(),
+        ];
+        let paths = named.into_iter().flatten().cloned().collect();
+        Watched::try_new(paths, move || files.load().map(Arc::new)).map(Self)
     }
 
     /// Reads the files again. What was in force stays so where they cannot be used.
     pub(crate) fn reload(&self) -> Result<()> {
-        let stamps = self.files.stamps();
-        let loaded = self.files.load();
-        let mut state = self.lock();
-        state.stamps = stamps;
-        state.config = Arc::new(loaded?);
-        tracing::info!(cert = %self.files.cert.display(), "the certificate was read again");
-        Ok(())
-    }
-
-    fn config(&self) -> Arc<ServerConfig> {
-        let is_changed = {
-            let mut state = self.lock();
-            if state.looked.elapsed() < LOOK_INTERVAL {
-                return Arc::clone(&state.config);
-            }
-            state.looked = Instant::now();
-            state.stamps != self.files.stamps()
-        };
-        if is_changed && let Err(error) = self.reload() {
-            tracing::error!(%error, "the changed certificate is not taken up; the one before stays in force");
-        }
-        Arc::clone(&self.lock().config)
+        self.0.reload()
     }
 
     /// Makes a connection secure that a client has opened.
     pub(super) async fn accept(&self, stream: TcpStream, peer: String) -> Result<ByteStream> {
-        let stream = TlsAcceptor::from(self.config())
+        let stream = TlsAcceptor::from(Arc::clone(&*self.0.current().0))
             .accept(stream)
             .await
             .map_err(|error| Error::unavailable(format!("the TLS handshake failed: {error}")))?;

@@ -346,8 +346,8 @@ async fn options_that_cannot_be_right_are_refused_by_name() {
         };
         assert_eq!(refused.code(), code, "{refused}");
     }
-    let missing = Client::connect(&server.url(), options(&[("tls_ca", &missing)]));
-    let error = missing.await.unwrap_err();
+    let options = options(&[("tls_ca", &missing)]);
+    let error = Client::connect(&server.url(), options).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::NotFound, "{error}");
     assert!(error.to_string().contains("nothing.pem"), "{error}");
     let without = Server::builder()
