@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lightstream_core::client::Client;
 use lightstream_core::protocol::request::ScanRequest;
+use lightstream_core::transport::Location;
 use lightstream_core::{Error, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -57,7 +58,7 @@ impl PyClient {
         Ok(self)
     }
 
-    fn core(&self, py: Python<'_>) -> PyResult<Client> {
+    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<Client> {
         Ok(self.client.get().or_raise(py)?.clone())
     }
 
@@ -381,4 +382,35 @@ pub(crate) fn connect_async<'py>(
     let provider = Provider::of(credential_provider, py)?;
     let client = PyClient::try_new(url, &options, provider).or_raise(py)?;
     asyncio::simple(py, client.connected())
+}
+
+/// A client that connects when it is first used.
+#[pyfunction]
+#[pyo3(signature = (url, *, storage_options=None, credential_provider=None))]
+pub(crate) fn _client(
+    py: Python<'_>,
+    url: &str,
+    storage_options: Option<&Bound<'_, PyAny>>,
+    credential_provider: Option<Py<PyAny>>,
+) -> PyResult<PyClient> {
+    let options = options::collect(storage_options, None)?;
+    let provider = Provider::of(credential_provider, py)?;
+    PyClient::try_new(url, &options, provider).or_raise(py)
+}
+
+/// A URL without its query, and the options and those of its query, without secrets.
+#[pyfunction]
+pub(crate) fn _portable(
+    py: Python<'_>,
+    url: &str,
+    options: &Bound<'_, PyAny>,
+) -> PyResult<(String, OptionMap)> {
+    let options = options::collect(Some(options), None)?;
+    let portable = options::portable(url, &options).or_raise(py)?;
+    let parsed = Location::parse(url).or_raise(py)?;
+    let place = match &parsed.table {
+        Some(table) => parsed.location.table_url(table),
+        None => parsed.location.to_string(),
+    };
+    Ok((place, portable))
 }

@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use crate::batch::PyBatch;
     #[pymodule_export]
-    use crate::client::{PyClient, connect, connect_async};
+    use crate::client::{_client, _portable, PyClient, connect, connect_async};
     #[pymodule_export]
     use crate::exit::end;
     #[pymodule_export]

@@ -13,7 +13,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 pub(crate) type OptionMap = BTreeMap<String, String>;
 
 /// Options that are never written down, as in a pickled partition: who needs them takes them from its own environment.
-const SECRETS: &[&str] = &["token", "password", "username", "tls_key"];
+const SECRETS: &[&str] = &["token", "password", "username"];
 
 /// Options whose numbers are seconds.
 const SECONDS: &[&str] = &[

@@ -12,6 +12,7 @@ use lightstream_core::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::client::PyClient;
 use crate::errors::IntoPython;
 use crate::options::{self, OptionMap};
 use crate::reader::PyReader;
@@ -156,10 +157,18 @@ impl PyPartition {
     }
 
     /// Reads the rows, at most `limit` of them. Nothing is sent before the first batch is wanted. May be called again:
-    /// each reader gives all rows.
-    #[pyo3(signature = (*, limit=None))]
-    fn read(&self, py: Python<'_>, limit: Option<u64>) -> PyResult<PyReader> {
-        let client = self.client().or_raise(py)?;
+    /// each reader gives all rows. With a client they come over its connections, and with its options and credentials.
+    #[pyo3(signature = (*, limit=None, client=None))]
+    fn read(
+        &self,
+        py: Python<'_>,
+        limit: Option<u64>,
+        client: Option<PyRef<'_, PyClient>>,
+    ) -> PyResult<PyReader> {
+        let client = match &client {
+            Some(given) => &given.core(py)?,
+            None => self.client().or_raise(py)?,
+        };
         let common = &self.common;
         let residual = common.residual.clone();
         let rows = Rows::of_partition(client, &self.partition, residual, limit, &common.conversion);

@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 
 from . import _native
+from ._connection import Connection, CredentialProvider
 from ._errors import (
     CancelledError,
     DataLossError,
@@ -49,6 +50,8 @@ __all__ = [
     "Batch",
     "CancelledError",
     "Client",
+    "Connection",
+    "CredentialProvider",
     "DataLossError",
     "DeadlineExceededError",
     "ExpiredError",

@@ -33,8 +33,10 @@ __all__ = [
     "Schema",
     "Server",
     "Table",
+    "_client",
     "_end",
     "_partition",
+    "_portable",
     "connect",
     "connect_async",
     "serve",
@@ -216,8 +218,11 @@ class Partition:
 
     @property
     def schema(self) -> Schema: ...
-    def read(self, *, limit: Optional[int] = None) -> Reader:
-        """Read the rows, at most ``limit`` of them. Each call gives a reader of all rows."""
+    def read(self, *, limit: Optional[int] = None, client: Optional[Client] = None) -> Reader:
+        """Read the rows, at most ``limit`` of them. Each call gives a reader of all rows.
+
+        They come over the connections of ``client``, and with its options and credentials, where one is given.
+        """
 
     def __reduce__(self) -> Tuple[Any, Tuple[Any, ...]]: ...
 
@@ -494,3 +499,10 @@ def serve(
 
 def _end() -> None: ...
 def _partition(state: Tuple[Any, ...]) -> Partition: ...
+def _client(
+    url: str,
+    *,
+    storage_options: Optional[Mapping[str, _Option]] = None,
+    credential_provider: Optional[Callable[[], Union[str, Mapping[str, str]]]] = None,
+) -> Client: ...
+def _portable(url: str, options: Mapping[str, _Option]) -> Tuple[str, Dict[str, str]]: ...
