@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Folders that hold a package: built by maturin where there is a Cargo.toml, otherwise of Python alone.
-packages=(core/python polars-plugin)
+packages=(core/python polars-plugin daft-source)
 
 venv=.venv${POLARS:+-polars-$POLARS}
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from pathlib import Path
 
 import polars as pl
 from polars import col
 
 Tables = Mapping[str, pl.LazyFrame]
-
-DATA = Path(__file__).parents[2] / "examples" / "data"
-TABLES = ("airlines", "airports", "flights", "planes", "weather")
 
 QUERIES: dict[str, Callable[[Tables], pl.LazyFrame]] = {
     "late in July by airline": lambda t: (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from polars.testing import assert_frame_equal
 
+import data
 import flights
 import tpch
 from lightstream_polars import scan_lightstream
@@ -31,15 +31,14 @@ class Database:
 
 @pytest.fixture(scope="module")
 def orders() -> Iterator[Database]:
-    target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
-    database = Database(tpch.generate(target / "test-data" / f"tpch-{SCALE}", SCALE))
+    database = Database(data.tpch(SCALE))
     yield database
     database.server.stop()
 
 
 @pytest.fixture(scope="module")
 def trips() -> Iterator[Database]:
-    database = Database({name: flights.DATA / f"{name}.parquet" for name in flights.TABLES})
+    database = Database(data.flights())
     yield database
     database.server.stop()
 

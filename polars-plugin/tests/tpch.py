@@ -1,31 +1,15 @@
-"""The 22 queries of TPC-H over LazyFrames, and the tables that they are about."""
+"""The 22 queries of TPC-H over LazyFrames."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 
 import polars as pl
 from polars import col
 
 Tables = Mapping[str, pl.LazyFrame]
-
-TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
-
-
-def generate(folder: Path, scale: float) -> dict[str, Path]:
-    """Makes the tables as Parquet files, once for each folder."""
-    files = {name: folder / f"{name}.parquet" for name in TABLES}
-    if not all(file.exists() for file in files.values()):
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            ["tpchgen-cli", "parquet", "-s", str(scale), f"--output-dir={folder}"], check=True, capture_output=True
-        )
-    return files
-
 
 def revenue() -> pl.Expr:
     return col("l_extendedprice") * (1 - col("l_discount"))
