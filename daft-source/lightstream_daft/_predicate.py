@@ -198,8 +198,11 @@ class _Translator(_Tolerant):
         values = [self._term(item) for item in items]
         if not values or any(value.constant is None or value.constant.null_count for value in values):
             raise UnknownShape
+        if _is_float(operand.dtype) or any(_is_float(value.dtype) for value in values):
+            # In lists Daft takes every NaN for the same.
+            raise UnknownShape
         same = {value.dtype for value in values} == {operand.dtype}
-        if same and not operand.dtype.is_temporal() and not _is_float(operand.dtype):
+        if same and not operand.dtype.is_temporal():
             listed = pa.concat_arrays([value.constant for value in values])
             return _boolean(Expr.is_in(operand.sendable(), listed))
         return _boolean(Expr.or_([_compared("=", operand, value) for value in values]))

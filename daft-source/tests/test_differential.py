@@ -11,12 +11,14 @@ import lightstream_core as core
 import pytest
 from conftest import PAD, padded
 from daft import DataFrame, Expression, col
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
-from samples import NUMBERS, VALUES, plain, predicates, table
+from samples import INTEGERS, VALUES, plain, predicates, table
 from serving import served
 
 from lightstream_daft import read_lightstream
+
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 Query = Callable[[DataFrame], DataFrame]
 
@@ -51,6 +53,8 @@ def compare(local: DataFrame, remote: DataFrame, *, is_ordered: bool = True) -> 
     try:
         expected: Any = rows_of(local)
     except BaseException as refusal:
+        if "panicked" in str(refusal):  # A fault of Daft itself is no answer to compare with.
+            reject()
         with pytest.raises(type(refusal)):
             rows_of(remote)
         return
@@ -93,9 +97,13 @@ def test_counts_of_what_passes(remote: dict[str, DataFrame], name: str, conditio
     asked(lambda frame: frame.where(condition).count(), _LOCAL[name], remote[name])
 
 
-_steps: st.SearchStrategy[Query] = st.one_of(
+# Where rows are put in order later, or counted, Daft takes the first that come.
+_slices: st.SearchStrategy[Query] = st.one_of(
+    st.just(lambda frame: frame),
     counts.map(lambda count: lambda frame: frame.limit(count)),
     counts.map(lambda count: lambda frame: frame.offset(count).limit(100)),
+)
+_steps: st.SearchStrategy[Query] = st.one_of(
     predicates.map(lambda condition: lambda frame: frame.where(condition)),
     st.just(lambda frame: frame.with_column("twice", col("id") * 2).exclude("twice")),
     st.sampled_from(["i64", "text", "us"]).map(lambda by: lambda frame: frame.sort([by, "id"])),
@@ -103,12 +111,14 @@ _steps: st.SearchStrategy[Query] = st.one_of(
 
 
 @_examples
-@given(name=tables, steps=st.lists(_steps, min_size=1, max_size=4), columns=some_columns)
-def test_chains_of_operations(remote: dict[str, DataFrame], name: str, steps: list[Query], columns: list[str]) -> None:
+@given(name=tables, steps=st.lists(_steps, max_size=3), last=_slices, columns=some_columns)
+def test_chains_of_operations(
+    remote: dict[str, DataFrame], name: str, steps: list[Query], last: Query, columns: list[str]
+) -> None:
     def query(frame: DataFrame) -> DataFrame:
         for step in steps:
             frame = step(frame)
-        return frame.select(*columns)
+        return last(frame.select(*columns))
 
     asked(query, _LOCAL[name], remote[name])
 
@@ -118,7 +128,8 @@ def test_chains_of_operations(remote: dict[str, DataFrame], name: str, steps: li
     name=tables,
     condition=predicates,
     key=st.sampled_from(["flag", "text", "i8", "coded", "day"]),
-    number=st.sampled_from(NUMBERS),
+    # The least of floats with NaN depends in Daft on how rows are cut.
+    number=st.sampled_from(INTEGERS),
 )
 def test_groups(remote: dict[str, DataFrame], name: str, condition: Expression, key: str, number: str) -> None:
     def query(frame: DataFrame) -> DataFrame:
