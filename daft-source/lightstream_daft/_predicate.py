@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 import pyarrow as pa
-from daft import DataType
+from daft import DataType, col
 from daft.expressions import Expression, ExpressionsProjection
 from daft.expressions.visitor import PredicateVisitor, _ColumnVisitor
 from daft.recordbatch import RecordBatch
@@ -50,6 +50,8 @@ class _Term:
     expr: Expr | None = None
     constant: pa.Array | None = None
     """The only value, of its exact type, where it is a constant."""
+    stored: pa.DataType | None = None
+    """The type of its values at the server, where it is a column."""
 
     def sendable(self) -> Expr:
         if self.expr is not None:
@@ -92,11 +94,15 @@ class _Columns(_ColumnVisitor):
         return super().visit(expr)
 
 
+def _raise_unknown(*_: Any) -> NoReturn:
+    raise UnknownShape
+
+
+_unknown: Any = _raise_unknown
+
+
 class _Tolerant(PredicateVisitor[Any]):
     """A visitor for which every shape is unknown."""
-
-    def _unknown(self, *_: Any) -> Any:
-        raise UnknownShape
 
     visit_col = visit_lit = visit_alias = visit_cast = visit_function = visit_coalesce = _unknown
     visit_and = visit_or = visit_not = visit_equal = visit_not_equal = _unknown
@@ -142,7 +148,10 @@ class _Translator(_Tolerant):
         return term
 
     def visit_col(self, name: str) -> _Term:
-        return _Term(self._columns[name], Expr.column(name))
+        stored = pa.field(self._table[name]).type
+        while pa.types.is_dictionary(stored):
+            stored = stored.value_type
+        return _Term(self._columns[name], Expr.column(name), stored=stored)
 
     def visit_alias(self, expr: Expression, alias: str) -> _Term:
         return self._term(expr)
@@ -150,7 +159,7 @@ class _Translator(_Tolerant):
     def visit_cast(self, expr: Expression, dtype: DataType) -> _Term:
         term = self._term(expr)
         if term.dtype == dtype or (_is_integer(term.dtype) and _holds(dtype, term.dtype)):
-            return _Term(dtype, term.expr, term.constant)
+            return _Term(dtype, term.expr, term.constant, term.stored if term.dtype == dtype else None)
         raise UnknownShape
 
     # A cast that fails gives null, and one that keeps every value does not fail.
@@ -203,7 +212,7 @@ class _Translator(_Tolerant):
             raise UnknownShape
         same = {value.dtype for value in values} == {operand.dtype}
         if same and not operand.dtype.is_temporal():
-            listed = pa.concat_arrays([value.constant for value in values])
+            listed = _meeting(operand, pa.concat_arrays([value.constant for value in values]))
             return _boolean(Expr.is_in(operand.sendable(), listed))
         return _boolean(Expr.or_([_compared("=", operand, value) for value in values]))
 
@@ -262,6 +271,9 @@ def _compared(op: _Comparison, left: _Term, right: _Term) -> Expr:
     if right.constant is not None and value is None and not op.startswith("is"):
         raise UnknownShape
     one, other = left.dtype, right.dtype
+    if right.constant is not None and one.is_timestamp() and other.is_timestamp():
+        right = _Term(one, constant=_in_unit(right.constant, one, other))
+        other = one
     if _is_integer(one) and _is_integer(other):
         # Where neither type holds both, Daft compares floats.
         small = isinstance(value, int) and abs(value) < _EXACT_FLOATS
@@ -276,7 +288,29 @@ def _compared(op: _Comparison, left: _Term, right: _Term) -> Expr:
         right = _Term(one, constant=pa.array([float(value)], kind))
     elif one != other and not (_is_float(one) and _is_float(other)) and not (_is_decimal(one) and _is_decimal(other)):
         raise UnknownShape
+    if right.constant is not None and one == other:
+        right = _Term(other, constant=_meeting(left, right.constant))
     return Expr.compare(op, left.sendable(), right.sendable())
+
+
+def _in_unit(constant: pa.Array, column: DataType, other: DataType) -> pa.Array:
+    """A time in the unit and zone of a column that it is compared with: the coarser one of both is what Daft compares in."""
+    units = ("s", "ms", "us", "ns")
+    to, of = column.to_arrow_dtype(), other.to_arrow_dtype()
+    if (to.tz is None) != (of.tz is None) or units.index(of.unit) < units.index(to.unit):
+        raise UnknownShape
+    row = RecordBatch.from_arrow_record_batches([pa.record_batch({"x": constant})], pa.schema([("x", constant.type)]))
+    cast = row.eval_expression_list(ExpressionsProjection([col("x").cast(column)]))
+    return cast.to_arrow_table().column(0).combine_chunks()
+
+
+def _meeting(operand: _Term, constants: pa.Array) -> pa.Array:
+    """Constants of the operand's type in the form that its values have at the server. Raises where that loses something."""
+    stored = operand.stored
+    forms = (pa.types.is_time, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if stored is None or not any(form(stored) for form in forms):
+        return constants
+    return constants.cast(stored)
 
 
 def _bounded(op: _Comparison, expr: Expr, value: float) -> Expr:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from daft import DataFrame
+from lightstream_core import CredentialProvider
 
-from lightstream_daft._connection import CredentialProvider
 from lightstream_daft._source import LightstreamSource
 
 

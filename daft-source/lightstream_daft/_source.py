@@ -55,8 +55,8 @@ class LightstreamSource(DataSource):
         self._snapshot = snapshot
         client = connection.client
         self._table = client.table(table, snapshot=snapshot)
-        # Refuses types by column.
-        self._scanned = client.scan(table, limit=1, snapshot=snapshot, types=IMPORT_RULES).schema
+        # Refuses types by column, and brings no row.
+        self._scanned = client.scan(table, limit=0, snapshot=snapshot, types=IMPORT_RULES).schema
         names = self._scanned.names
         if len(set(names)) != len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
