@@ -1,5 +1,5 @@
 //! Writes seeds for the fuzz targets into the folder that is named: frames, table payloads, files and streams of
-//! arbitrary batches.
+//! arbitrary batches, and requests to a server.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -9,6 +9,11 @@ use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use lightstream_core::conformance::batches::arbitrary_schema_and_batches;
 use lightstream_core::protocol::frame::{Header, Tag};
 use lightstream_core::protocol::ipc::{Encoder, encode_batches};
+use lightstream_core::protocol::messages::{
+    Cancel, Column, DescribeTable, Expr, Filter, ListTables, Ping, Plan, Projection, Read, Release,
+    Renew, Request, ScanRequest, expr, request, scan_request,
+};
+use prost::Message;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
@@ -20,10 +25,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             .nth(1)
             .ok_or("usage: fuzz_seeds FOLDER")?,
     );
-    let [frames, payloads, files] =
-        ["frames", "ipc_payload", "ipc_file"].map(|name| folder.join(name));
-    for folder in [&frames, &payloads, &files] {
+    let [frames, payloads, files, requests] =
+        ["frames", "ipc_payload", "ipc_file", "requests"].map(|name| folder.join(name));
+    for folder in [&frames, &payloads, &files, &requests] {
         std::fs::create_dir_all(folder)?;
+    }
+    for (n, request) in client_requests().into_iter().enumerate() {
+        let encoded = Request {
+            timeout_ms: 1000,
+            kind: Some(request),
+        }
+        .encode_to_vec();
+        let mut seed = u16::try_from(encoded.len())?.to_le_bytes().to_vec();
+        seed.extend_from_slice(&encoded);
+        std::fs::write(requests.join(format!("request-{n}")), seed)?;
     }
     let mut runner = TestRunner::deterministic();
     for seed in 0..SEEDS {
@@ -68,4 +83,66 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+/// One request of each kind, and scans of several. Without a ticket the fuzz target gives them one.
+fn client_requests() -> Vec<request::Kind> {
+    let scan = |request: ScanRequest| {
+        let request = ScanRequest {
+            source: Some(scan_request::Source::Table("t".into())),
+            ..request
+        };
+        let plan = request::Kind::Plan(Plan {
+            request: Some(request.clone()),
+            inline_up_to_bytes: 1000,
+        });
+        let read = request::Kind::Read(Read {
+            request: Some(request),
+            stripes: 1,
+            ..Read::default()
+        });
+        [plan, read]
+    };
+    let column = |name: &str| Expr {
+        kind: Some(expr::Kind::Column(Column {
+            path: vec![name.into()],
+        })),
+    };
+    let not_null = Filter {
+        conjuncts: vec![Expr {
+            kind: Some(expr::Kind::IsNotNull(Box::new(column("b")))),
+        }],
+        ..Filter::default()
+    };
+    let some_columns = ScanRequest {
+        projection: Some(Projection {
+            columns: vec![2, 0],
+        }),
+        limit: Some(10),
+        ordered: true,
+        max_partitions: 4,
+        ..ScanRequest::default()
+    };
+    let filtered = ScanRequest {
+        filter: Some(not_null),
+        ..ScanRequest::default()
+    };
+    let mut kinds = vec![
+        request::Kind::Ping(Ping {}),
+        request::Kind::Cancel(Cancel {}),
+        request::Kind::Renew(Renew::default()),
+        request::Kind::Release(Release::default()),
+        request::Kind::ListTables(ListTables {
+            prefix: "t".into(),
+            ..ListTables::default()
+        }),
+        request::Kind::DescribeTable(DescribeTable {
+            name: "t".into(),
+            ..DescribeTable::default()
+        }),
+    ];
+    for request in [ScanRequest::default(), some_columns, filtered] {
+        kinds.extend(scan(request));
+    }
+    kinds
 }
