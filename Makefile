@@ -1,7 +1,7 @@
 # The commands of this repository. `make` alone prints them. All obey CARGO_TARGET_DIR.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-system wheels bench bench-link bench-queries bench-polars lint fmt
+.PHONY: help demo test test-python test-system wheels bench bench-link bench-queries bench-polars bench-daft lint fmt
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,7 @@ test-python: ## The tests of the Python packages alone; they are built and insta
 	scripts/python-env.sh pytest -q -rs core/python/tests
 	scripts/python-env.sh pytest -q -rs polars-plugin/tests
 	POLARS=1.44.2 scripts/python-env.sh pytest -q -rs polars-plugin/tests
+	scripts/python-env.sh pytest -q -rs daft-source/tests
 	scripts/python-env.sh pytest -q -rs tests/python
 
 wheels: ## Release wheels of every Python package, in target/wheels
@@ -40,6 +41,9 @@ bench-queries: ## Time DataFusion over local tables, Lightstream and Arrow Fligh
 
 bench-polars: ## Time Polars over Lightstream, Arrow Flight and a local Parquet file (minutes; builds release wheels)
 	benchmarks/engines/run.sh bench_polars.py
+
+bench-daft: ## Time Daft over Lightstream, Arrow Flight and its own memory (minutes; builds release wheels)
+	benchmarks/engines/run.sh bench_daft.py
 
 lint: ## Check formatting, clippy, and that the core depends on no query engine
 	cargo fmt --all --check

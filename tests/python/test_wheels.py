@@ -42,6 +42,15 @@ for thread in threads:
     thread.join()
 assert sums == [sum(range(3, 100_000, 7))] * 8, sums
 assert len(made) > 4
+
+import daft
+import pyarrow as pa
+from lightstream_daft import read_lightstream
+
+frame = read_lightstream(f"{server.url}/kept").where(daft.col("text") == "3").sum("n")
+assert frame.to_pydict() == {"n": [sums[0]]}
+scan = lightstream_core.connect(server.url).scan("kept", where="text = '3'")
+assert sum(pa.table(scan)["n"].to_pylist()) == sums[0]
 # A reader half-way and a server that runs: neither keeps the interpreter from ending.
 reader = iter(lightstream_core.connect(server.url).scan("kept"))
 next(reader)
@@ -51,12 +60,12 @@ print("done")
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of a new environment with the two wheels, and what they ask for themselves."""
+    """The interpreter of a new environment with the wheels, and what they ask for themselves."""
     folder = tmp_path_factory.mktemp("empty") / "venv"
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python = folder / "bin" / "python"
     wheels = sorted(BUILT.glob("*/*.whl"))
-    assert len(wheels) == 2, wheels
+    assert len(wheels) == 3, wheels
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wheels]
     subprocess.run(install, check=True, timeout=SECONDS)
     return python
@@ -64,7 +73,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(python: Path, code: str, folder: Path) -> str:
     # The environment of whoever runs the tests must not help.
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "DAFT_ANALYTICS_ENABLED": "0"}
     done = subprocess.run(
         [python, "-c", code], capture_output=True, text=True, cwd=folder, env=environment, timeout=SECONDS
     )
@@ -84,8 +93,14 @@ def test_the_readme_of_the_polars_package_works_as_it_stands(python: Path, tmp_p
     assert "delay > 10" in printed and "AA" in printed
 
 
-def test_the_readme_of_the_repository_works_as_it_stands(python: Path, tmp_path: Path) -> None:
-    [code] = [code for code in snippets("README.md") if "scan_lightstream" in code]
+def test_the_readme_of_the_daft_package_works_as_it_stands(python: Path, tmp_path: Path) -> None:
+    [code] = snippets("daft-source/README.md")
+    assert run(python, code, tmp_path) == "{'carrier': ['AA'], 'delay': [52]}\n{'most': [40]}\n"
+
+
+@pytest.mark.parametrize("engine", ["scan_lightstream", "read_lightstream"])
+def test_the_readme_of_the_repository_works_as_it_stands(python: Path, tmp_path: Path, engine: str) -> None:
+    [code] = [code for code in snippets("README.md") if engine in code]
     assert "JFK" in run(python, code, tmp_path)
 
 
