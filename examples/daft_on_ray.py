@@ -31,7 +31,7 @@ ray.init(
     logging_level="ERROR",
     runtime_env={"env_vars": {"LIGHTSTREAM_TOKEN": TOKEN}},
 )
-daft.context.set_runner_ray()
+daft.set_runner_ray()
 
 with lightstream_core.serve({"flights": pq.read_table(DATA / "flights.parquet")}, authenticator=check) as server:
     flights = read_lightstream(f"{server.url}/flights", storage_options={"token": TOKEN, "partitions": 8})
