@@ -32,6 +32,9 @@ pub(super) const INLINE_UP_TO_BYTES: u64 = 64 << 10;
 /// How many times that much is taken, since a frame without rows may hold a long schema.
 const INLINE_SLACK: u64 = 64;
 
+/// A server that was not there is asked after the others for so long.
+const AWAY: Duration = Duration::from_secs(5);
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -64,6 +67,14 @@ impl Patience {
             let left = deadline.saturating_duration_since(Instant::now());
             u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1)
         })
+    }
+
+    /// What is said where the time limit ends before that.
+    pub(super) fn ends_before(&self, then: Instant) -> Option<Error> {
+        let (_, timeout) = self.deadline.filter(|(deadline, _)| *deadline <= then)?;
+        Some(Error::deadline_exceeded(format!(
+            "there is no time for another attempt within the limit of {timeout:?} (option timeout)"
+        )))
     }
 
     /// Waits for something to be done, silence or not.
@@ -213,7 +224,7 @@ fn hello(issued: &Issued, username: Option<&str>) -> messages::Hello {
 pub(super) struct Pool {
     location: Location,
     security: Security,
-    credentials: Credentials,
+    credentials: Arc<Credentials>,
     username: Option<Arc<str>>,
     connect_timeout: Duration,
     limits: DecodeLimits,
@@ -221,13 +232,15 @@ pub(super) struct Pool {
     idle: Mutex<VecDeque<Connection>>,
     /// The server process that refused a request last.
     refused_by: Mutex<String>,
+    /// Until when others are asked first, as this server was not there.
+    away_until: Mutex<Option<Instant>>,
 }
 
 impl Pool {
     pub(super) fn new(
         location: Location,
         options: &Options,
-        credentials: Credentials,
+        credentials: Arc<Credentials>,
     ) -> Arc<Self> {
         Arc::new(Self {
             location,
@@ -242,6 +255,7 @@ impl Pool {
             frames: FramePool::new(MOST_IDLE_BYTES),
             idle: Mutex::default(),
             refused_by: Mutex::default(),
+            away_until: Mutex::default(),
         })
     }
 
@@ -267,6 +281,17 @@ impl Pool {
     /// The server process that refused a request last.
     pub(super) fn refused_by(&self) -> String {
         self.refusing_server().clone()
+    }
+
+    fn away(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.away_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the server was not there a moment ago.
+    pub(super) fn is_away(&self) -> bool {
+        self.away().is_some_and(|until| until > Instant::now())
     }
 
     /// A connection with nothing under way.
@@ -306,6 +331,19 @@ impl Pool {
     /// a restart of the server, is replaced: nothing came back on it, and every request may be made twice. A token that is
     /// refused is replaced once.
     pub(super) async fn ask(
+        &self,
+        kind: request::Kind,
+        patience: &Patience,
+    ) -> Result<(Connection, Frame)> {
+        let answer = self.answer(kind, patience).await;
+        *self.away() = match &answer {
+            Err(error) if is_absence(error) => Some(Instant::now() + AWAY),
+            _ => None,
+        };
+        answer
+    }
+
+    async fn answer(
         &self,
         kind: request::Kind,
         patience: &Patience,
@@ -397,6 +435,12 @@ impl Pool {
         self.give_back(connection);
         Ok((plan, rows, server_id))
     }
+}
+
+/// Whether an error means that nobody is there, and not that somebody said no.
+fn is_absence(error: &Error) -> bool {
+    let codes = [ErrorCode::Unavailable, ErrorCode::DeadlineExceeded];
+    error.is_retryable() && codes.contains(&error.code())
 }
 
 /// A connection that ends before the end message leaves the rows incomplete.

@@ -149,22 +149,27 @@ pub(super) async fn plan_scan(
             shared.plan_ids.fetch_add(1, Ordering::AcqRel)
         ),
     };
+    let locations = |index| match scan.snapshot() {
+        Some(_) => shared.replicas.of_partition(index),
+        // Nobody else has it.
+        None => Vec::new(),
+    };
     let expires_at_ms = expiry_ms(SystemTime::now(), shared.ticket_lifetime);
     let partitions = scan
         .partitions()
         .iter()
-        .zip(0..)
-        .map(|(partition, index)| {
+        .enumerate()
+        .map(|(index, partition)| {
             let ticket = shared.ticket_key.seal(&Ticket {
                 request_digest: digest,
                 snapshot: pinned.clone(),
-                partition: index,
+                partition: index as u64,
                 subject: identity.subject.clone(),
                 expires_at_ms,
             })?;
             let offer = PartitionOffer {
                 ticket,
-                locations: Vec::new(),
+                locations: locations(index),
                 rows: partition.rows,
                 bytes: partition.bytes,
                 units: partition.units,

@@ -13,6 +13,7 @@ mod leases;
 mod limits;
 mod mapped_ipc;
 mod memory_table;
+mod replicas;
 mod session;
 mod share;
 mod stats;
@@ -31,6 +32,7 @@ use self::catalog::NamedTables;
 use self::failures::Failures;
 use self::leases::Leases;
 use self::limits::Turns;
+use self::replicas::{Named, Replicas};
 use self::session::{Refusal, Session};
 use self::stats::{Active, Counters};
 use crate::error::{Error, Result};
@@ -98,6 +100,7 @@ struct Shared {
     failures: Failures,
     server_limits: ServerLimits,
     turns: Arc<Turns>,
+    replicas: Replicas,
 }
 
 impl Shared {
@@ -135,6 +138,7 @@ pub struct ServerBuilder {
     authenticator: Option<Arc<dyn Authenticator>>,
     tls: Option<TlsFiles>,
     limits: ServerLimits,
+    named: Named,
 }
 
 impl ServerBuilder {
@@ -195,6 +199,25 @@ impl ServerBuilder {
         self
     }
 
+    /// Names a place where clients reach this server, such as the one that a proxy or a wildcard address hides. Plans then
+    /// name it for each partition. May be said more than once, for a server that is reached at several places.
+    #[must_use]
+    pub fn advertise(mut self, url: impl Into<String>) -> Self {
+        self.named.advertised.push(url.into());
+        self
+    }
+
+    /// Names another server that has the same tables, with the same snapshots, and the same key for tickets. Plans spread
+    /// their partitions over this server and its peers, and name the others for each partition in case one is gone. Rows
+    /// whose state does not outlive the plan are read from this server only.
+    ///
+    /// Clients follow to another host only where their option `allowed_hosts` has it.
+    #[must_use]
+    pub fn peer(mut self, url: impl Into<String>) -> Self {
+        self.named.peers.push(url.into());
+        self
+    }
+
     /// Starts to listen at one location, on the runtime that this is called in. Port 0 takes a free one.
     ///
     /// # Errors
@@ -206,7 +229,7 @@ impl ServerBuilder {
     /// Starts to listen at several locations.
     ///
     /// # Errors
-    /// `invalid_argument` for a URL that is no place to listen at, `unimplemented` for a transport or security that is
+    /// `invalid_argument` for a URL that is no place to listen at, be reached at or have a peer at, `unimplemented` for a transport or security that is
     /// not in this build, `unavailable` where the place is taken.
     pub async fn listen_all(self, urls: &[&str]) -> Result<Server> {
         let tls = self.tls.map(TlsServer::try_new).transpose()?.map(Arc::new);
@@ -241,7 +264,9 @@ impl ServerBuilder {
                 "a server needs at least one place to listen at",
             ));
         }
+        let replicas = Replicas::try_new(self.named, &locations)?;
         let shared = Arc::new(Shared {
+            replicas,
             catalog: self.catalog,
             ticket_key: self.ticket_key.map_or_else(TicketKey::random, Ok)?,
             ticket_lifetime: self.ticket_lifetime.unwrap_or(TICKET_LIFETIME),

@@ -14,6 +14,8 @@ mod ipc_payloads;
 mod limits;
 mod planned_scans;
 mod proto;
+mod replicas;
+mod retries;
 mod round_trips;
 mod scans;
 mod stream_tables;
