@@ -23,11 +23,7 @@ impl Following<'_> {
                 "the server names {url:?}, which is not followed: {why}"
             ))
         };
-        let parsed = Location::parse(url).map_err(|error| refused(&error.to_string()))?;
-        if parsed.table.is_some() || !parsed.options.is_empty() {
-            return Err(refused("it is not the URL of a server alone"));
-        }
-        let location = parsed.location;
+        let location = Location::of_server(url).map_err(|error| refused(&error.to_string()))?;
         let is_known = match &location.address {
             Address::Hosts(hosts) => hosts.iter().all(|host| self.is_known(host)),
             Address::Path(path) => {

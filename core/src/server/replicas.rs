@@ -1,7 +1,7 @@
 //! Servers that have the same tables and share the key of tickets: plans name them all, and spread partitions over them.
 
 use crate::error::{Error, Result};
-use crate::transport::{Address, Location};
+use crate::transport::{Address, Location, Scheme};
 
 /// Where this server and its peers are reached, as a builder was told.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Replicas {
         let peers = checked(named.peers)?;
         if advertised.is_empty() && !peers.is_empty() {
             let reached = listening.iter().filter(|location| is_somewhere(location));
-            advertised.extend(reached.map(Location::to_string));
+            advertised.extend(reached.map(|location| as_reached(location).to_string()));
             if advertised.is_empty() {
                 return Err(Error::invalid_argument(
                     "plans that name peers name this server too: advertise where clients reach it",
@@ -46,20 +46,28 @@ impl Replicas {
 fn checked(urls: Vec<String>) -> Result<Vec<String>> {
     let mut places = Vec::with_capacity(urls.len());
     for url in urls {
-        let parsed = Location::parse(&url)?;
-        if parsed.table.is_some() || !parsed.options.is_empty() {
-            return Err(Error::invalid_argument(format!(
-                "{url:?} is not the URL of a server alone: clients are told places without tables and options"
-            )));
-        }
-        if !is_somewhere(&parsed.location) {
+        let location = Location::of_server(&url)?;
+        if !is_somewhere(&location) {
             return Err(Error::invalid_argument(format!(
                 "{url:?} is no place that a client can connect to"
             )));
         }
-        places.push(parsed.location.to_string());
+        places.push(location.to_string());
     }
     Ok(places)
+}
+
+/// A place where this server listens, as a URL that means the same to a client.
+fn as_reached(listening: &Location) -> Location {
+    let scheme = match listening.scheme {
+        // Here without TLS; a client would take it for TLS on another machine.
+        Scheme::Lightstream => Scheme::Tcp,
+        scheme => scheme,
+    };
+    Location {
+        scheme,
+        address: listening.address.clone(),
+    }
 }
 
 /// Whether a client can connect there.
@@ -102,7 +110,7 @@ mod tests {
         let alone = replicas(&[], &[], a).unwrap();
         assert!(alone.of_partition(3).is_empty());
         let listening = replicas(&[], &[b], a).unwrap();
-        assert_eq!(listening.of_partition(1), [b, a]);
+        assert_eq!(listening.of_partition(1), [b, "lightstream+tcp://a:1"]);
     }
 
     #[test]
