@@ -93,7 +93,7 @@ struct Shared {
     server_id: String,
     limits: DecodeLimits,
     pool: FramePool,
-    leases: Leases,
+    leases: Arc<Leases>,
     plan_ids: AtomicU64,
     counters: Arc<Counters>,
     authenticator: Option<Arc<dyn Authenticator>>,
@@ -170,7 +170,8 @@ impl ServerBuilder {
         self
     }
 
-    /// How long tickets are good, and plans held. Default one hour.
+    /// How long tickets are good. What a plan reads is held for as long after it was planned, renewed or last read, and
+    /// while it is being read; then it is let go of. Default one hour.
     #[must_use]
     pub fn ticket_lifetime(mut self, lifetime: Duration) -> Self {
         self.ticket_lifetime = Some(lifetime);
@@ -276,7 +277,7 @@ impl ServerBuilder {
                 ..DecodeLimits::default()
             },
             pool: FramePool::new(0),
-            leases: Leases::default(),
+            leases: Arc::default(),
             plan_ids: AtomicU64::new(0),
             counters: Arc::default(),
             authenticator: self.authenticator,
@@ -390,6 +391,11 @@ impl Drop for Server {
     }
 }
 
+/// How often plans that are over are looked for: what they hold is held for a quarter longer at most.
+fn sweep_interval(lifetime: Duration) -> Duration {
+    (lifetime / 4).clamp(Duration::from_millis(50), Duration::from_secs(60))
+}
+
 /// Accepts connections until told to drain, then waits for those that are busy.
 async fn accept_all(
     listeners: Vec<Listener>,
@@ -399,12 +405,17 @@ async fn accept_all(
     // Dropping the set ends every connection.
     let mut connections = JoinSet::new();
     let mut next = 0u64;
+    let mut sweeps = tokio::time::interval(sweep_interval(shared.ticket_lifetime));
     loop {
         let accepted = {
             let accepts = listeners.iter().map(|listener| Box::pin(listener.accept()));
             tokio::select! {
                 biased;
                 _ = draining.wait_for(|&draining| draining) => break,
+                _ = sweeps.tick() => {
+                    shared.leases.sweep();
+                    continue;
+                }
                 (accepted, ..) = futures::future::select_all(accepts) => accepted,
             }
         };

@@ -471,7 +471,7 @@ impl Session {
             ticket.partition,
             usize::try_from(ticket.partition).unwrap_or(usize::MAX),
         );
-        let scan = self
+        let (scan, _reading) = self
             .watch(async move { answers::find_scan(&shared, request, ticket, &identity).await })
             .await?;
         let stripes = u64::from(read.stripes.max(1));

@@ -11,6 +11,7 @@ mod ipc_framing;
 mod ipc_golden;
 mod ipc_limits;
 mod ipc_payloads;
+mod lifetimes;
 mod limits;
 mod planned_scans;
 mod proto;
