@@ -39,5 +39,5 @@ mod watched;
 pub use allowed_hosts::AllowedHosts;
 pub use client::Client;
 pub use error::{Attempts, Error, ErrorCode, ErrorDetail, Result, Source};
-pub use options::{Options, TlsMode, duration, size};
+pub use options::{Checksums, Options, TlsMode, duration, size};
 pub use secret::Secret;

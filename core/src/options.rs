@@ -19,6 +19,16 @@ pub enum TlsMode {
     SkipVerify,
 }
 
+/// Which checksums are sent with what goes over a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Checksums {
+    /// `off`: none.
+    #[default]
+    Off,
+    /// `crc32c`: a CRC-32C with every frame, both ways.
+    Crc32c,
+}
+
 macro_rules! options {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $parse:ident;)*) => {
         /// What a client is told beyond the URL. Every option may be set by its name as a string, stand in the URL's
@@ -127,6 +137,9 @@ options! {
     /// What is checked of the rows that come in: `full` or `trusted`. Default `full`; `trusted` leaves out the values of
     /// strings, dictionary keys and offsets, and is for servers that one would run code of.
     validate: Validation = validation;
+    /// Checksums of everything that goes over a connection, both ways: `off` or `crc32c`. Default `off`. With `crc32c` a byte
+    /// that is changed on the way is a failed attempt, which is made again, and never a wrong row. TLS does as much already.
+    checksum: Checksums = checksums;
     /// The snapshot to read: its id. By default the newest.
     snapshot: String = text;
 }
@@ -229,6 +242,14 @@ fn tls_mode(value: &str) -> Parsed<TlsMode> {
 
 fn hosts(value: &str) -> Parsed<AllowedHosts> {
     AllowedHosts::parse(value)
+}
+
+fn checksums(value: &str) -> Parsed<Checksums> {
+    match value {
+        "off" => Ok(Checksums::Off),
+        "crc32c" => Ok(Checksums::Crc32c),
+        _ => Err("expected off or crc32c"),
+    }
 }
 
 fn validation(value: &str) -> Parsed<Validation> {

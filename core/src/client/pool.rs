@@ -9,10 +9,10 @@ use arrow_buffer::Buffer;
 use tokio::time::Instant;
 
 use super::credentials::{Credentials, Issued};
-use crate::connection::{Frame, FrameReader, FrameWriter};
+use crate::connection::{Checking, Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
 use crate::memory::FramePool;
-use crate::options::Options;
+use crate::options::{Checksums, Options};
 use crate::protocol::ipc::Decoder;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, request, response};
@@ -227,6 +227,7 @@ pub(super) struct Pool {
     credentials: Arc<Credentials>,
     username: Option<Arc<str>>,
     connect_timeout: Duration,
+    checksums: Checksums,
     limits: DecodeLimits,
     frames: FramePool,
     idle: Mutex<VecDeque<Connection>>,
@@ -247,6 +248,7 @@ impl Pool {
             credentials,
             security: options.into(),
             username: options.username.as_deref().map(Into::into),
+            checksums: options.checksum.unwrap_or_default(),
             connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             limits: DecodeLimits {
                 validation: options.validate.unwrap_or_default(),
@@ -308,9 +310,16 @@ impl Pool {
         let issued = patience.wait(self.credentials.current()).await?;
         let opening = transport::connect(&self.location, &self.security, self.connect_timeout);
         let stream = patience.wait(opening).await?;
+        let checking = match self.checksums {
+            Checksums::Off => Checking::Off,
+            Checksums::Crc32c => Checking::On,
+        };
+        let mut writer = FrameWriter::new(stream.write);
+        writer.set_checking(checking == Checking::On);
         Ok(Connection {
-            reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone()),
-            writer: FrameWriter::new(stream.write),
+            reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone())
+                .checking(checking),
+            writer,
             is_welcomed: false,
             server_id: String::new(),
             is_reused: false,
