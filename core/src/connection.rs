@@ -13,7 +13,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::error::{Error, Result};
 use crate::memory::{FrameBuffer, FramePool};
-use crate::protocol::frame::{HEADER_BYTES, Header, Tag};
+use crate::protocol::checked::{self, Checksum};
+use crate::protocol::frame::{Header, Tag};
 use crate::protocol::ipc::Payload;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages;
@@ -33,16 +34,66 @@ pub(crate) enum Frame {
     Batch(Buffer),
 }
 
+/// Whether the frames that come in must be checked ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checking {
+    /// All of them.
+    On,
+    /// None of them.
+    Off,
+    /// As the first of them is.
+    AsFirst,
+}
+
+/// A frame of which a part has come.
+struct Partial {
+    header: Header,
+    buffer: FrameBuffer,
+    check: Option<Check>,
+}
+
+/// How far a payload has been checked.
+struct Check {
+    expected: Checksum,
+    found: Checksum,
+    checked_bytes: usize,
+}
+
+impl Partial {
+    /// The frame, once the whole of it is there.
+    fn finish(self) -> Result<Frame> {
+        if self
+            .check
+            .is_some_and(|check| check.found != check.expected)
+        {
+            return Err(checked::changed("a frame"));
+        }
+        decode(self.header.tag, self.buffer)
+    }
+
+    /// Checks what has come since the last time, while it is still in the caches.
+    fn go_on_checking(&mut self) {
+        if let Some(check) = &mut self.check {
+            let bytes = self.buffer.filled();
+            check.found = check
+                .found
+                .and(bytes.get(check.checked_bytes..).unwrap_or_default());
+            check.checked_bytes = bytes.len();
+        }
+    }
+}
+
 /// The receiving half of a connection.
 pub(crate) struct FrameReader {
     read: ReadHalf,
     ahead: Vec<u8>,
     taken: usize,
-    partial: Option<(Header, FrameBuffer)>,
+    partial: Option<Partial>,
     limits: DecodeLimits,
     pool: FramePool,
     /// Which frames the peer may send.
     accepted: &'static [Tag],
+    checking: Checking,
     /// All bytes that have come, so that silence can be told from slowness.
     received_bytes: u64,
 }
@@ -57,6 +108,7 @@ impl FrameReader {
             limits,
             pool,
             accepted: &[Tag::Request, Tag::Response, Tag::Batch],
+            checking: Checking::Off,
             received_bytes: 0,
         }
     }
@@ -65,6 +117,17 @@ impl FrameReader {
     pub(crate) fn accepting(mut self, accepted: &'static [Tag]) -> Self {
         self.accepted = accepted;
         self
+    }
+
+    /// Says whether the frames must be checked ones. By default none is.
+    pub(crate) fn checking(mut self, checking: Checking) -> Self {
+        self.checking = checking;
+        self
+    }
+
+    /// Whether the peer checks its frames, and wants it done to those it gets.
+    pub(crate) fn is_checking(&self) -> bool {
+        self.checking == Checking::On
     }
 
     /// Takes what other limits allow from now on.
@@ -87,36 +150,40 @@ impl FrameReader {
     /// Cancel safe: what was read of a frame is kept for the next call.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>> {
         loop {
-            if let Some((header, buffer)) = self.partial.take_if(|(_, buffer)| buffer.is_full()) {
-                return decode(header.tag, buffer).map(Some);
+            if let Some(partial) = self.partial.take_if(|partial| partial.buffer.is_full()) {
+                return partial.finish().map(Some);
             }
-            if let Some((_, buffer)) = &mut self.partial {
-                let count = self.read.read_buf(buffer).await.map_err(lost)?;
+            if let Some(partial) = &mut self.partial {
+                let count = self
+                    .read
+                    .read_buf(&mut partial.buffer)
+                    .await
+                    .map_err(lost)?;
                 if count == 0 {
                     return Err(cut());
                 }
+                partial.go_on_checking();
                 self.received_bytes += count as u64;
                 continue;
             }
-            if let Some(bytes) = self
-                .ahead
-                .get(self.taken..)
-                .and_then(|rest| rest.first_chunk::<HEADER_BYTES>())
-            {
-                let header = Header::parse(*bytes, &self.limits)?;
+            if let Some((header, check)) = self.take_head()? {
                 if !self.accepted.contains(&header.tag) {
                     return Err(Error::invalid_argument(format!(
                         "the peer sent a frame of kind {:?}, which is not its to send",
                         header.tag
                     )));
                 }
-                self.taken += HEADER_BYTES;
                 let mut buffer = self.pool.take(header.length as usize)?;
                 let rest = self.ahead.get(self.taken..).unwrap_or_default();
                 let here = rest.len().min(buffer.remaining_mut());
                 buffer.put_slice(rest.get(..here).unwrap_or_default());
                 self.taken += here;
-                self.partial = Some((header, buffer));
+                let partial = self.partial.insert(Partial {
+                    header,
+                    buffer,
+                    check,
+                });
+                partial.go_on_checking();
                 continue;
             }
             self.ahead.drain(..self.taken);
@@ -132,6 +199,42 @@ impl FrameReader {
                 };
             }
         }
+    }
+
+    /// The head of the next frame, once it is there.
+    fn take_head(&mut self) -> Result<Option<(Header, Option<Check>)>> {
+        let rest = self.ahead.get(self.taken..).unwrap_or_default();
+        let Some(&first) = rest.first() else {
+            return Ok(None);
+        };
+        if self.checking == Checking::AsFirst {
+            self.checking = if checked::is_checked(first) {
+                Checking::On
+            } else {
+                Checking::Off
+            };
+        }
+        if self.checking == Checking::Off {
+            let Some(&bytes) = rest.first_chunk() else {
+                return Ok(None);
+            };
+            self.taken += bytes.len();
+            return Ok(Some((Header::parse(bytes, &self.limits)?, None)));
+        }
+        if !checked::is_checked(first) {
+            return Err(checked::missing());
+        }
+        let Some(&bytes) = rest.first_chunk() else {
+            return Ok(None);
+        };
+        let (header, expected) = checked::parse_checked_head(bytes, &self.limits)?;
+        self.taken += bytes.len();
+        let check = Check {
+            expected,
+            found: Checksum::default(),
+            checked_bytes: 0,
+        };
+        Ok(Some((header, Some(check))))
     }
 
     /// Whether the peer has closed an idle connection, or sent what nobody asked for.
@@ -198,6 +301,8 @@ pub(crate) struct FrameWriter {
     sent_bytes: u64,
     /// Whether the transport may hold back some of what it took.
     is_held_back: bool,
+    /// Whether frames are sent with their checksums.
+    is_checking: bool,
 }
 
 impl FrameWriter {
@@ -208,7 +313,13 @@ impl FrameWriter {
             sent: 0,
             sent_bytes: 0,
             is_held_back: false,
+            is_checking: false,
         }
+    }
+
+    /// Says whether frames are sent with their checksums. By default they are not.
+    pub(crate) fn set_checking(&mut self, is_checking: bool) {
+        self.is_checking = is_checking;
     }
 
     /// How many bytes have gone out.
@@ -222,20 +333,33 @@ impl FrameWriter {
     }
 
     fn queue_message(&mut self, tag: Tag, message: &impl Message) -> Result<()> {
-        let header = Header::try_new(tag, message.encoded_len())?.to_bytes();
-        // Small frames that follow each other go out as one segment.
-        match self.queue.back_mut() {
-            Some(Segment::Own(bytes)) => {
-                bytes.extend_from_slice(&header);
+        let header = Header::try_new(tag, message.encoded_len())?;
+        if self.is_checking {
+            let payload = message.encode_to_vec();
+            let head = checked::checked_head(header, Checksum::default().and(&payload));
+            self.queue_own(|bytes| {
+                bytes.extend_from_slice(&head);
+                bytes.extend_from_slice(&payload);
+            });
+        } else {
+            self.queue_own(|bytes| {
+                bytes.extend_from_slice(&header.to_bytes());
                 message.encode_raw(bytes);
-            }
+            });
+        }
+        Ok(())
+    }
+
+    /// Queues small pieces: those that follow each other go out as one segment.
+    fn queue_own(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        match self.queue.back_mut() {
+            Some(Segment::Own(bytes)) => write(bytes),
             _ => {
-                let mut bytes = header.to_vec();
-                message.encode_raw(&mut bytes);
+                let mut bytes = Vec::new();
+                write(&mut bytes);
                 self.queue.push_back(Segment::Own(bytes));
             }
         }
-        Ok(())
     }
 
     pub(crate) fn queue_request(
@@ -257,18 +381,18 @@ impl FrameWriter {
     }
 
     pub(crate) fn queue_batch(&mut self, payload: Payload) -> Result<()> {
-        let header = Header::try_new(Tag::Batch, payload.len())?.to_bytes();
-        match self.queue.back_mut() {
-            Some(Segment::Own(bytes)) => bytes.extend_from_slice(&header),
-            _ => self.queue.push_back(Segment::Own(header.to_vec())),
+        let header = Header::try_new(Tag::Batch, payload.len())?;
+        let segments = payload.into_segments();
+        if self.is_checking {
+            let sum = |sum: Checksum, segment: &Buffer| sum.and(segment);
+            let sum = segments.iter().fold(Checksum::default(), sum);
+            let head = checked::checked_head(header, sum);
+            self.queue_own(|bytes| bytes.extend_from_slice(&head));
+        } else {
+            self.queue_own(|bytes| bytes.extend_from_slice(&header.to_bytes()));
         }
-        self.queue.extend(
-            payload
-                .into_segments()
-                .into_iter()
-                .filter(|s| !s.is_empty())
-                .map(Segment::Shared),
-        );
+        let segments = segments.into_iter().filter(|s| !s.is_empty());
+        self.queue.extend(segments.map(Segment::Shared));
         Ok(())
     }
 
@@ -326,20 +450,23 @@ mod tests {
     use super::*;
     use messages::{request, response};
 
-    fn halves(buffer_bytes: usize) -> (FrameWriter, FrameReader) {
+    fn halves(buffer_bytes: usize, is_checking: bool) -> (FrameWriter, FrameReader) {
         let (near, far) = tokio::io::duplex(buffer_bytes);
         let reader = FrameReader::new(
             Box::new(far),
             DecodeLimits::default(),
             FramePool::new(1 << 20),
         );
-        (FrameWriter::new(Box::new(near)), reader)
+        let mut writer = FrameWriter::new(Box::new(near));
+        writer.set_checking(is_checking);
+        (writer, reader.checking(Checking::AsFirst))
     }
 
     #[tokio::test]
     async fn frames_arrive_whole_however_they_are_cut() {
-        for buffer_bytes in [1, 7, 64, 4096, 1 << 20] {
-            let (mut writer, mut reader) = halves(buffer_bytes);
+        let sizes = [1, 7, 64, 4096, 1 << 20];
+        for (buffer_bytes, is_checking) in sizes.into_iter().flat_map(|n| [(n, false), (n, true)]) {
+            let (mut writer, mut reader) = halves(buffer_bytes, is_checking);
             let names: Vec<String> = [0, 1, 50, 5000, 100_000]
                 .iter()
                 .map(|&n| "x".repeat(n))
@@ -377,6 +504,36 @@ mod tests {
             }
             sending.await.unwrap();
             assert!(reader.next().await.unwrap().is_none());
+            assert_eq!(reader.is_checking(), is_checking);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_changed_bit_in_a_checked_frame_is_data_loss_that_may_be_tried_again() {
+        let mut writer = FrameWriter::new(Box::new(tokio::io::sink()));
+        writer.set_checking(true);
+        let describe = messages::DescribeTable {
+            name: "flights".into(),
+            snapshot: String::new(),
+        };
+        writer
+            .queue_request(0, request::Kind::DescribeTable(describe))
+            .unwrap();
+        let bytes = writer.queue[0].as_slice().to_vec();
+        for bit in 0..bytes.len() * 8 {
+            let mut wrong = bytes.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            let (mut near, far) = tokio::io::duplex(1024);
+            near.write_all(&wrong).await.unwrap();
+            let mut reader =
+                FrameReader::new(Box::new(far), DecodeLimits::default(), FramePool::new(0))
+                    .checking(Checking::On);
+            // The connection stays open: it must not be waited for what never comes.
+            let error = reader.next().await.unwrap_err();
+            assert!(
+                error.code() == crate::ErrorCode::DataLoss && error.is_retryable(),
+                "bit {bit}: {error}"
+            );
         }
     }
 

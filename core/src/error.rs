@@ -80,6 +80,26 @@ impl fmt::Display for ErrorCode {
 /// The underlying cause of an [`Error`].
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
+/// What was done before an [`Error`] was given up on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempts {
+    /// How many attempts have failed since something last came of one.
+    pub count: u32,
+    /// Time from the start of the first of them to the end of the last.
+    pub elapsed: Duration,
+}
+
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.count == 1 {
+            "attempt"
+        } else {
+            "attempts"
+        };
+        write!(f, "{} {noun} in {:.1?}", self.count, self.elapsed)
+    }
+}
+
 /// What every kind of [`Error`] carries.
 #[derive(Debug, Default)]
 pub struct ErrorDetail {
@@ -97,6 +117,8 @@ pub struct ErrorDetail {
     pub retryable: bool,
     /// How long to wait before that, where the peer has said.
     pub retry_after: Option<Duration>,
+    /// How often it was tried and for how long, where it was tried again or could have been.
+    pub attempts: Option<Attempts>,
     /// The cause below, where there is one.
     pub source: Option<Source>,
 }
@@ -215,10 +237,25 @@ impl Error {
         self
     }
 
+    /// Says how often it was tried; of several counts the last one stays.
+    #[must_use]
+    pub fn with_attempts(mut self, attempts: Attempts) -> Self {
+        self.detail_mut().attempts = Some(attempts);
+        self
+    }
+
     /// Keeps the cause below.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
         self.detail_mut().source = Some(source.into());
+        self
+    }
+
+    /// Puts more words behind the message.
+    #[must_use]
+    pub(crate) fn followed_by(mut self, more: impl fmt::Display) -> Self {
+        let detail = self.detail_mut();
+        detail.message = format!("{}; {more}", detail.message);
         self
     }
 
@@ -247,6 +284,9 @@ impl fmt::Display for Error {
         }
         if let Some(peer) = &detail.peer {
             place.push(format!("peer {peer}"));
+        }
+        if let Some(attempts) = detail.attempts {
+            place.push(attempts.to_string());
         }
         if !place.is_empty() {
             write!(f, " ({})", place.join(", "))?;

@@ -21,6 +21,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod allowed_hosts;
 pub mod client;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -28,13 +29,15 @@ mod connection;
 mod error;
 mod memory;
 mod options;
+mod patterns;
 pub mod protocol;
 mod secret;
 pub mod server;
 pub mod transport;
 mod watched;
 
+pub use allowed_hosts::AllowedHosts;
 pub use client::Client;
-pub use error::{Error, ErrorCode, ErrorDetail, Result, Source};
-pub use options::{Options, TlsMode, duration, size};
+pub use error::{Attempts, Error, ErrorCode, ErrorDetail, Result, Source};
+pub use options::{Checksums, Options, TlsMode, duration, size};
 pub use secret::Secret;

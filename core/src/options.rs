@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::allowed_hosts::AllowedHosts;
 use crate::error::{Error, Result};
 use crate::protocol::limits::Validation;
 use crate::secret::Secret;
@@ -16,6 +17,16 @@ pub enum TlsMode {
     On,
     /// `skip-verify`: always, without checking whom one talks to.
     SkipVerify,
+}
+
+/// Which checksums are sent with what goes over a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Checksums {
+    /// `off`: none.
+    #[default]
+    Off,
+    /// `crc32c`: a CRC-32C with every frame, both ways.
+    Crc32c,
 }
 
 macro_rules! options {
@@ -94,10 +105,17 @@ options! {
     read_timeout: Duration = duration;
     /// Longest time for a whole scan: a duration. No limit by default.
     timeout: Duration = duration;
-    /// How often an attempt that failed in a retryable way is made again: a number. Default 3; 0 means one attempt.
+    /// How often an attempt that failed in a retryable way is made again before something comes of it: a number. Default
+    /// 3; 0 means one attempt.
     retries: u32 = number;
-    /// Pause before the first retry, doubled before each further one: a duration. Default `50ms`.
+    /// Longest pause before the first retry, doubled before each further one up to a minute: a duration. Default `50ms`.
+    /// Pauses are shortened by chance, by half at most, and longer where a busy server asks for more time. Another server
+    /// that has the same rows is tried without a pause.
     retry_backoff: Duration = duration;
+    /// Hosts that the server may send the client on to, for rows that other servers have too: host names, addresses, paths
+    /// of sockets or patterns such as `*.example.org`, separated by commas. By default only the host of the URL, on any
+    /// port; other places that a server names are left alone, and all is read from the server itself.
+    allowed_hosts: AllowedHosts = hosts;
     /// Most partitions of a scan: a number. By default the engine or the server chooses.
     partitions: u32 = positive;
     /// Connections over which each partition is read: a number. By default one, and several for long partitions of a
@@ -119,6 +137,9 @@ options! {
     /// What is checked of the rows that come in: `full` or `trusted`. Default `full`; `trusted` leaves out the values of
     /// strings, dictionary keys and offsets, and is for servers that one would run code of.
     validate: Validation = validation;
+    /// Checksums of everything that goes over a connection, both ways: `off` or `crc32c`. Default `off`. With `crc32c` a byte
+    /// that is changed on the way is a failed attempt, which is made again, and never a wrong row. TLS does as much already.
+    checksum: Checksums = checksums;
     /// The snapshot to read: its id. By default the newest.
     snapshot: String = text;
 }
@@ -216,6 +237,18 @@ fn tls_mode(value: &str) -> Parsed<TlsMode> {
         "on" => Ok(TlsMode::On),
         "skip-verify" => Ok(TlsMode::SkipVerify),
         _ => Err("expected off, on or skip-verify"),
+    }
+}
+
+fn hosts(value: &str) -> Parsed<AllowedHosts> {
+    AllowedHosts::parse(value)
+}
+
+fn checksums(value: &str) -> Parsed<Checksums> {
+    match value {
+        "off" => Ok(Checksums::Off),
+        "crc32c" => Ok(Checksums::Crc32c),
+        _ => Err("expected off or crc32c"),
     }
 }
 

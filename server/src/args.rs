@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use lightstream_core::transport::Location;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -49,6 +50,7 @@ Examples:
   lightstream serve --table 'sales=/data/sales/*.parquet' --table codes=codes.csv
   lightstream serve --dir /data --listen lightstream://127.0.0.1:7654 --listen lightstream+unix:///run/data.sock
   lightstream serve --dir /data --listen lightstream://0.0.0.0 --tls-cert c.pem --tls-key k.pem --token-file t.toml
+  lightstream serve --dir /data --ticket-key-file key --peer lightstream://b.example --advertise lightstream://a.example
   lightstream serve --dir /data --check")]
 pub struct ServeArgs {
     /// Where to listen; port 0 takes a free one. May be given more than once.
@@ -72,6 +74,16 @@ pub struct ServeArgs {
     /// other's. By default the key is the process's own.
     #[arg(long, value_name = "FILE")]
     pub ticket_key_file: Option<PathBuf>,
+
+    /// Where clients reach this server, if that is not where it listens, as behind a proxy. May be given more than once.
+    #[arg(long, value_name = "URL", value_parser = place)]
+    pub advertise: Vec<String>,
+
+    /// Another server that serves the same data with the same --ticket-key-file. Scans are spread over this server and its
+    /// peers, and go on at the others where one is gone. Clients on other hosts follow where their option allowed_hosts
+    /// says so. May be given more than once.
+    #[arg(long, value_name = "URL", value_parser = place, requires = "ticket_key_file")]
+    pub peer: Vec<String>,
 
     /// Who may connect and which tables they may read, as a TOML file: [[token]] entries with name, sha256 (of the
     /// token), read and write (lists of patterns such as \"sales.*\"), and optionally expires (as 2030-01-01T00:00:00Z).
@@ -277,6 +289,14 @@ impl TableArg {
             name: name.to_owned(),
             path: PathBuf::from(path),
         })
+    }
+}
+
+/// The URL of a server alone.
+fn place(text: &str) -> Result<String, String> {
+    match Location::of_server(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.detail().message.clone()),
     }
 }
 

@@ -51,7 +51,7 @@ impl Merge {
         metrics: &Arc<ReadMetrics>,
         streams: u32,
     ) -> Self {
-        let by_default = if client.location().is_local() {
+        let by_default = if client.is_local(partition) {
             LOCAL_PREFETCH_BYTES
         } else {
             PREFETCH_BYTES

@@ -2,12 +2,16 @@
 
 mod credentials;
 mod described;
+mod following;
 mod in_flight;
 mod merge;
 mod pool;
 mod reader;
 mod residual;
+mod retry;
 mod scan;
+mod servers;
+mod sources;
 mod stripe;
 
 use std::sync::Arc;
@@ -16,7 +20,9 @@ use std::time::{Duration, Instant};
 use self::credentials::Credentials;
 use self::described::Described;
 use self::pool::{INLINE_UP_TO_BYTES, Patience, Pool, unexpected};
+use self::retry::Retry;
 use self::scan::Rest;
+use self::servers::Servers;
 use crate::error::{Error, Result};
 use crate::options::{Options, TlsMode};
 use crate::protocol::messages::{self, request, response};
@@ -31,14 +37,11 @@ pub use reader::{PartitionReader, ReadMetrics};
 pub use residual::Residual;
 pub use scan::{PlannedScan, ScanReader};
 
-const RETRIES: u32 = 3;
 /// Connections for each partition of a server on another machine, where one alone may not fill the network.
 const REMOTE_STREAMS: u32 = 4;
 
 /// Shorter partitions are read over one connection.
 const STRIPED_FROM_BYTES: u64 = 64 << 20;
-
-const RETRY_BACKOFF: Duration = Duration::from_millis(50);
 
 /// A client of one server. Clones share its connections.
 ///
@@ -71,7 +74,7 @@ const RETRY_BACKOFF: Duration = Duration::from_millis(50);
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    pool: Arc<Pool>,
+    servers: Arc<Servers>,
     options: Arc<Options>,
     table: Option<String>,
     described: Arc<Described>,
@@ -126,13 +129,11 @@ impl Client {
                 "tls=skip-verify: whoever answers is believed to be the server, and can read and change everything"
             );
         }
+        let credentials = Credentials::new(provider, &options);
+        let options = Arc::new(options);
         Ok(Self {
-            pool: Pool::new(
-                parsed.location,
-                &options,
-                Credentials::new(provider, &options),
-            ),
-            options: Arc::new(options),
+            servers: Servers::new(parsed.location, Arc::clone(&options), credentials),
+            options,
             table: parsed.table,
             described: Arc::default(),
         })
@@ -150,7 +151,12 @@ impl Client {
 
     /// Where the server is.
     pub fn location(&self) -> &Location {
-        self.pool.location()
+        self.pool().location()
+    }
+
+    /// The connections to the server that the URL names.
+    fn pool(&self) -> &Arc<Pool> {
+        self.servers.home()
     }
 
     /// The table that the URL named.
@@ -165,7 +171,7 @@ impl Client {
 
     async fn call(&self, kind: request::Kind) -> Result<response::Kind> {
         self.attempts(|patience| {
-            let (pool, kind) = (Arc::clone(&self.pool), kind.clone());
+            let (pool, kind) = (Arc::clone(self.pool()), kind.clone());
             async move { pool.call(kind, &patience).await }
         })
         .await
@@ -177,21 +183,18 @@ impl Client {
         F: Future<Output = Result<T>>,
     {
         let patience = Patience::from_now(&self.options);
-        let mut attempts = 0;
+        let mut retry = Retry::new(&self.options);
+        let named = |error: Error| error.with_peer(self.location().to_string());
         loop {
-            match attempt(patience).await {
-                Err(error) if error.is_retryable() && attempts < self.retries() => {
-                    tracing::debug!(%error, attempts, "trying again");
-                    patience.wait(self.back_off(attempts)).await?;
-                    attempts += 1;
-                }
-                done => return done.map_err(|error| error.with_peer(self.location().to_string())),
-            }
+            let error = match attempt(patience).await {
+                Ok(done) => return Ok(done),
+                Err(error) => retry.count(named(error))?,
+            };
+            tracing::debug!(%error, "trying again");
+            let pause = retry.pause(retry.failed(), &error);
+            let waited = retry.wait_until(tokio::time::Instant::now() + pause, &patience);
+            waited.await.map_err(named)?;
         }
-    }
-
-    fn retries(&self) -> u32 {
-        self.options.retries.unwrap_or(RETRIES)
     }
 
     /// Over how many connections a partition is read.
@@ -205,7 +208,7 @@ impl Client {
             .bytes
             .value()
             .is_none_or(|bytes| bytes >= STRIPED_FROM_BYTES);
-        let by_default = if is_long && !self.location().is_local() {
+        let by_default = if is_long && !self.is_local(partition) {
             REMOTE_STREAMS
         } else {
             1
@@ -214,10 +217,10 @@ impl Client {
         self.options.streams.unwrap_or(by_default).min(most)
     }
 
-    async fn back_off(&self, attempt: u32) -> Result<()> {
-        let pause = self.options.retry_backoff.unwrap_or(RETRY_BACKOFF);
-        tokio::time::sleep(pause.saturating_mul(1 << attempt.min(10))).await;
-        Ok(())
+    /// Whether a partition is read from this machine.
+    fn is_local(&self, partition: &Partition) -> bool {
+        let pools = self.servers.of(partition);
+        pools.first().is_some_and(|pool| pool.location().is_local())
     }
 
     /// Asks whether the server is there, and how long the answer took.
@@ -302,7 +305,7 @@ impl Client {
             .await
             .map_err(|error| error.with_table(table))?;
         let info = match answer {
-            response::Kind::TableInfo(info) => TableInfo::from_proto(&info, self.pool.limits()),
+            response::Kind::TableInfo(info) => TableInfo::from_proto(&info, self.pool().limits()),
             _ => Err(unexpected("another answer to a description")),
         };
         let info = info.map_err(|error| {
@@ -346,11 +349,11 @@ impl Client {
         });
         let (plan, batches, server_id) = self
             .attempts(|patience| {
-                let (pool, kind) = (Arc::clone(&self.pool), kind.clone());
+                let (pool, kind) = (Arc::clone(self.pool()), kind.clone());
                 async move { pool.plan(kind, &patience).await }
             })
             .await?;
-        let mut plan = ScanPlan::from_proto(plan, request, sent, &server_id, self.pool.limits())?;
+        let mut plan = ScanPlan::from_proto(plan, request, sent, &server_id, self.pool().limits())?;
         if let Some(batches) = batches {
             match plan.partitions.as_mut_slice() {
                 [partition] => partition.rows_at_hand = Some(batches),

@@ -9,10 +9,10 @@ use arrow_buffer::Buffer;
 use tokio::time::Instant;
 
 use super::credentials::{Credentials, Issued};
-use crate::connection::{Frame, FrameReader, FrameWriter};
+use crate::connection::{Checking, Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
 use crate::memory::FramePool;
-use crate::options::Options;
+use crate::options::{Checksums, Options};
 use crate::protocol::ipc::Decoder;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, request, response};
@@ -31,6 +31,9 @@ pub(super) const INLINE_UP_TO_BYTES: u64 = 64 << 10;
 
 /// How many times that much is taken, since a frame without rows may hold a long schema.
 const INLINE_SLACK: u64 = 64;
+
+/// A server that was not there is asked after the others for so long.
+const AWAY: Duration = Duration::from_secs(5);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -64,6 +67,14 @@ impl Patience {
             let left = deadline.saturating_duration_since(Instant::now());
             u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1)
         })
+    }
+
+    /// What is said where the time limit ends before that.
+    pub(super) fn ends_before(&self, then: Instant) -> Option<Error> {
+        let (_, timeout) = self.deadline.filter(|(deadline, _)| *deadline <= then)?;
+        Some(Error::deadline_exceeded(format!(
+            "there is no time for another attempt within the limit of {timeout:?} (option timeout)"
+        )))
     }
 
     /// Waits for something to be done, silence or not.
@@ -213,27 +224,31 @@ fn hello(issued: &Issued, username: Option<&str>) -> messages::Hello {
 pub(super) struct Pool {
     location: Location,
     security: Security,
-    credentials: Credentials,
+    credentials: Arc<Credentials>,
     username: Option<Arc<str>>,
     connect_timeout: Duration,
+    checksums: Checksums,
     limits: DecodeLimits,
     frames: FramePool,
     idle: Mutex<VecDeque<Connection>>,
     /// The server process that refused a request last.
     refused_by: Mutex<String>,
+    /// Until when others are asked first, as this server was not there.
+    away_until: Mutex<Option<Instant>>,
 }
 
 impl Pool {
     pub(super) fn new(
         location: Location,
         options: &Options,
-        credentials: Credentials,
+        credentials: Arc<Credentials>,
     ) -> Arc<Self> {
         Arc::new(Self {
             location,
             credentials,
             security: options.into(),
             username: options.username.as_deref().map(Into::into),
+            checksums: options.checksum.unwrap_or_default(),
             connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             limits: DecodeLimits {
                 validation: options.validate.unwrap_or_default(),
@@ -242,6 +257,7 @@ impl Pool {
             frames: FramePool::new(MOST_IDLE_BYTES),
             idle: Mutex::default(),
             refused_by: Mutex::default(),
+            away_until: Mutex::default(),
         })
     }
 
@@ -269,6 +285,17 @@ impl Pool {
         self.refusing_server().clone()
     }
 
+    fn away(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.away_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the server was not there a moment ago.
+    pub(super) fn is_away(&self) -> bool {
+        self.away().is_some_and(|until| until > Instant::now())
+    }
+
     /// A connection with nothing under way.
     async fn take(&self, patience: &Patience) -> Result<Connection> {
         loop {
@@ -283,9 +310,16 @@ impl Pool {
         let issued = patience.wait(self.credentials.current()).await?;
         let opening = transport::connect(&self.location, &self.security, self.connect_timeout);
         let stream = patience.wait(opening).await?;
+        let checking = match self.checksums {
+            Checksums::Off => Checking::Off,
+            Checksums::Crc32c => Checking::On,
+        };
+        let mut writer = FrameWriter::new(stream.write);
+        writer.set_checking(checking == Checking::On);
         Ok(Connection {
-            reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone()),
-            writer: FrameWriter::new(stream.write),
+            reader: FrameReader::new(stream.read, self.limits.clone(), self.frames.clone())
+                .checking(checking),
+            writer,
             is_welcomed: false,
             server_id: String::new(),
             is_reused: false,
@@ -306,6 +340,19 @@ impl Pool {
     /// a restart of the server, is replaced: nothing came back on it, and every request may be made twice. A token that is
     /// refused is replaced once.
     pub(super) async fn ask(
+        &self,
+        kind: request::Kind,
+        patience: &Patience,
+    ) -> Result<(Connection, Frame)> {
+        let answer = self.answer(kind, patience).await;
+        *self.away() = match &answer {
+            Err(error) if is_absence(error) => Some(Instant::now() + AWAY),
+            _ => None,
+        };
+        answer
+    }
+
+    async fn answer(
         &self,
         kind: request::Kind,
         patience: &Patience,
@@ -397,6 +444,12 @@ impl Pool {
         self.give_back(connection);
         Ok((plan, rows, server_id))
     }
+}
+
+/// Whether an error means that nobody is there, and not that somebody said no.
+fn is_absence(error: &Error) -> bool {
+    let codes = [ErrorCode::Unavailable, ErrorCode::DeadlineExceeded];
+    error.is_retryable() && codes.contains(&error.code())
 }
 
 /// A connection that ends before the end message leaves the rows incomplete.

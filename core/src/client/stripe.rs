@@ -7,8 +7,10 @@ use std::sync::atomic::Ordering;
 use arrow_array::RecordBatch;
 
 use super::Client;
-use super::pool::{Connection, Patience, Received, ended_early, unexpected};
+use super::pool::{Connection, Patience, Pool, Received, ended_early, unexpected};
 use super::reader::ReadMetrics;
+use super::retry::Retry;
+use super::sources::Sources;
 use crate::connection::Frame;
 use crate::error::{Error, ErrorCode, Result};
 use crate::protocol::ipc::Decoder;
@@ -18,6 +20,7 @@ use crate::protocol::units::Units;
 
 /// One answer to a Read, as far as it has come.
 struct Open {
+    pool: Arc<Pool>,
     connection: Connection,
     decoder: Decoder,
     /// A frame that came with the start of the answer.
@@ -53,7 +56,10 @@ pub(super) struct StripeReader {
     rows: u64,
     /// Rows that the limit leaves.
     left: Option<u64>,
-    attempt: u32,
+    sources: Sources,
+    retry: Retry,
+    /// Other partitions of the plan were read before this one.
+    is_under_way: bool,
 }
 
 enum Step {
@@ -72,6 +78,9 @@ impl StripeReader {
     ) -> Self {
         Self {
             left: partition.request.limit,
+            sources: Sources::new(client.servers.of(&partition)),
+            retry: Retry::new(client.options()),
+            is_under_way: false,
             client,
             partition,
             stripe,
@@ -82,7 +91,6 @@ impl StripeReader {
             next_unit: 0,
             unit_rows: 0,
             rows: 0,
-            attempt: 0,
         }
     }
 
@@ -106,7 +114,8 @@ impl StripeReader {
         loop {
             match self.step().await {
                 Ok(Step::Event(event)) => {
-                    self.attempt = 0;
+                    self.retry.moved_on();
+                    self.sources.moved_on();
                     return Ok(Some(event));
                 }
                 Ok(Step::Nothing) => {}
@@ -142,38 +151,60 @@ impl StripeReader {
     /// Makes ready for another attempt, or gives the error back where there can be none.
     async fn recover(&mut self, error: Error) -> Result<()> {
         self.open = None;
-        let is_elsewhere = self.client.pool.refused_by() != self.partition.server_id;
-        let is_forgotten = (self.attempt > 0 || is_elsewhere)
-            && self.partition.snapshot.is_some()
-            && matches!(
-                error.code(),
-                ErrorCode::Expired | ErrorCode::PermissionDenied
-            );
+        let error = match self.sources.current() {
+            Some(pool) => error.with_peer(pool.location().to_string()),
+            None => error,
+        };
+        let is_forgotten = self.is_forgotten(&error);
+        let is_retryable = error.is_retryable();
+        // What one server does not know another one may, or the same once it has planned again.
+        let error = self
+            .retry
+            .count(error.with_retryable(is_retryable || is_forgotten))
+            .map_err(|error| error.with_retryable(is_retryable))?;
         let can_go_on = self.partition.resumable || self.rows == 0;
-        if !(error.is_retryable() || is_forgotten) || self.attempt >= self.client.retries() {
-            return Err(error);
-        }
         if !can_go_on {
-            return Err(error.context(format!(
+            let error = error.with_retryable(is_retryable).context(format!(
                 "{} rows were given already, and this source cannot be read from the middle",
                 self.rows
-            )));
+            ));
+            return Err(error);
         }
-        tracing::debug!(%error, attempt = self.attempt, unit = self.next_unit, "reading on after an error");
+        tracing::debug!(%error, unit = self.next_unit, "reading on after an error");
         self.metrics.retries.fetch_add(1, Ordering::Relaxed);
         let patience = self.patience();
-        patience.wait(self.client.back_off(self.attempt)).await?;
-        self.attempt += 1;
-        if is_forgotten {
+        self.sources.failed(&error, &self.retry);
+        if is_forgotten && !self.sources.refused() {
             // A server that was restarted has another key, yet may well have the snapshot.
             let again = self.client.plan_again(&self.partition).await;
             self.partition = again.map_err(|why| error.context(why))?;
+            self.sources = Sources::new(self.client.servers.of(&self.partition));
+            return Ok(());
         }
-        Ok(())
+        self.sources.choose(&self.retry, &patience).await
+    }
+
+    /// Whether a server refuses a ticket that was good when the scan was planned, and that another one may take, or the
+    /// same server in exchange for another.
+    fn is_forgotten(&self, error: &Error) -> bool {
+        let codes = [ErrorCode::Expired, ErrorCode::PermissionDenied];
+        if !codes.contains(&error.code()) || self.partition.snapshot.is_none() {
+            return false;
+        }
+        let is_elsewhere = self
+            .sources
+            .current()
+            .is_some_and(|pool| pool.refused_by() != self.partition.server_id);
+        is_elsewhere
+            || self.retry.failed() > 0
+            || (self.is_under_way && error.code() == ErrorCode::Expired)
     }
 
     /// The time limit runs from the first poll of the first reader of the plan.
     fn patience(&mut self) -> Patience {
+        if self.patience.is_none() {
+            self.is_under_way = self.partition.started.get().is_some();
+        }
         let start = *self.partition.started.get_or_init(std::time::Instant::now);
         let options = self.client.options();
         *self
@@ -182,6 +213,14 @@ impl StripeReader {
     }
 
     async fn open(&mut self, patience: &Patience) -> Result<Open> {
+        if self.retry.failed() == 0 {
+            self.retry.begin();
+            self.sources.choose(&self.retry, patience).await?;
+        }
+        let pool = match self.sources.current() {
+            Some(pool) => Arc::clone(pool),
+            None => return Err(Error::internal("a partition is nowhere")),
+        };
         let options = self.client.options();
         let read = messages::Read {
             ticket: self.partition.ticket.clone(),
@@ -192,14 +231,11 @@ impl StripeReader {
             max_frame_bytes: options.max_frame_bytes.unwrap_or(0),
             batch_rows: options.batch_rows.unwrap_or(0),
         };
-        let (connection, first) = self
-            .client
-            .pool
-            .ask(request::Kind::Read(read), patience)
-            .await?;
+        let (connection, first) = pool.ask(request::Kind::Read(read), patience).await?;
         Ok(Open {
             connection,
-            decoder: Decoder::new(self.client.pool.limits().clone()),
+            decoder: Decoder::new(pool.limits().clone()),
+            pool,
             first: Some(first),
             skip: self.unit_rows,
             from_unit: self.next_unit,
@@ -316,7 +352,7 @@ impl StripeReader {
                 end.units
             )));
         }
-        self.client.pool.give_back(open.connection);
+        open.pool.give_back(open.connection);
         Ok(Step::End)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a socket, a runtime or a query engine.
 
+pub(crate) mod checked;
 pub mod filter;
 pub mod frame;
 pub mod ipc;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Shared;
 use super::authenticate::Identity;
+use super::leases::Reading;
 use super::table::{Catalog, Scan, Table};
 use crate::error::{Error, Result};
 use crate::protocol::filter::FilterLimits;
@@ -97,19 +98,21 @@ async fn make_scan(shared: &Shared, request: &ScanRequest) -> Result<Arc<dyn Sca
         .map_err(|error| error.with_table(name))
 }
 
-/// The scan that a ticket is for: one that is held, or else one planned again on the same snapshot.
+/// The scan that a ticket is for: one that is held, or else one planned again on the same snapshot. It is held until the
+/// read of it has ended, and a lifetime longer.
 pub(super) async fn find_scan(
     shared: &Shared,
     request: messages::ScanRequest,
     ticket: Ticket,
     identity: &Identity,
-) -> Result<Arc<dyn Scan>> {
+) -> Result<(Arc<dyn Scan>, Reading)> {
     let key = (ticket.request_digest, ticket.snapshot);
+    let lifetime = shared.ticket_lifetime;
     // What was granted when the scan was planned may be granted no more.
     let mut request = ScanRequest::from_proto(&request, &FilterLimits::default())?;
     check_grants(identity, &request)?;
     if let Some(scan) = shared.leases.find(&key) {
-        return Ok(scan);
+        return Ok((scan, shared.leases.read(key, lifetime)));
     }
     if key.1.starts_with(PLAN_ONLY) {
         return Err(Error::expired(
@@ -124,10 +127,8 @@ pub(super) async fn find_scan(
             key.1
         )));
     }
-    shared
-        .leases
-        .hold(key, Arc::clone(&scan), shared.ticket_lifetime);
-    Ok(scan)
+    shared.leases.hold(key.clone(), Arc::clone(&scan), lifetime);
+    Ok((scan, shared.leases.read(key, lifetime)))
 }
 
 pub(super) async fn plan_scan(
@@ -149,22 +150,27 @@ pub(super) async fn plan_scan(
             shared.plan_ids.fetch_add(1, Ordering::AcqRel)
         ),
     };
+    let locations = |index| match scan.snapshot() {
+        Some(_) => shared.replicas.of_partition(index),
+        // Nobody else has it.
+        None => Vec::new(),
+    };
     let expires_at_ms = expiry_ms(SystemTime::now(), shared.ticket_lifetime);
     let partitions = scan
         .partitions()
         .iter()
-        .zip(0..)
-        .map(|(partition, index)| {
+        .enumerate()
+        .map(|(index, partition)| {
             let ticket = shared.ticket_key.seal(&Ticket {
                 request_digest: digest,
                 snapshot: pinned.clone(),
-                partition: index,
+                partition: index as u64,
                 subject: identity.subject.clone(),
                 expires_at_ms,
             })?;
             let offer = PartitionOffer {
                 ticket,
-                locations: Vec::new(),
+                locations: locations(index),
                 rows: partition.rows,
                 bytes: partition.bytes,
                 units: partition.units,

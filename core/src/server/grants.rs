@@ -1,26 +1,12 @@
 //! Which tables an identity may see: names by patterns.
 
-use std::sync::Arc;
-
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-
 use crate::error::{Error, Result};
+use crate::patterns::Patterns;
 
 /// Names of tables by patterns, in which `*` stands for any text, `?` for one character, `[ab]` for one of some, and
 /// `{a,b}` for one of some texts.
-#[derive(Debug, Clone)]
-pub struct TableNames {
-    patterns: Arc<[String]>,
-    set: GlobSet,
-}
-
-impl PartialEq for TableNames {
-    fn eq(&self, other: &Self) -> bool {
-        self.patterns == other.patterns
-    }
-}
-
-impl Eq for TableNames {}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableNames(Patterns);
 
 impl TableNames {
     /// The names that one of the patterns stands for; none where there is no pattern.
@@ -28,27 +14,20 @@ impl TableNames {
     /// # Errors
     /// `invalid_argument` for a pattern that cannot be understood.
     pub fn matching(patterns: impl IntoIterator<Item = impl Into<String>>) -> Result<Self> {
-        let patterns: Vec<String> = patterns.into_iter().map(Into::into).collect();
-        let mut builder = GlobSetBuilder::new();
-        let refused =
-            |error: globset::Error| Error::invalid_argument(format!("a table name: {error}"));
-        for pattern in &patterns {
-            builder.add(GlobBuilder::new(pattern).build().map_err(refused)?);
-        }
-        Ok(Self {
-            patterns: patterns.into(),
-            set: builder.build().map_err(refused)?,
+        let patterns = patterns.into_iter().map(Into::into).collect();
+        Patterns::try_new(patterns).map(Self).map_err(|error| {
+            Error::invalid_argument(format!("a table name: {error}")).with_source(error)
         })
     }
 
     /// Whether a name is one of these.
     pub fn contains(&self, name: &str) -> bool {
-        self.set.is_match(name)
+        self.0.matches(name)
     }
 
     /// Whether every name is one of these.
     pub fn are_all(&self) -> bool {
-        self.patterns.iter().any(|pattern| pattern == "*")
+        self.0.iter().any(|pattern| pattern == "*")
     }
 }
 

@@ -1,4 +1,5 @@
-//! Scans that were planned and may still be read.
+//! Scans that were planned and may still be read: each is held for a time after its plan was made or last read, and for as
+//! long as it is being read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +18,35 @@ struct Lease {
     ends: Instant,
     /// How many plans hold it; each may be released once.
     plans: usize,
+    /// How many reads of it are under way.
+    reads: usize,
+}
+
+impl Lease {
+    fn is_over(&self, now: Instant) -> bool {
+        self.reads == 0 && self.ends <= now
+    }
 }
 
 #[derive(Default)]
 pub(super) struct Leases(Mutex<HashMap<LeaseKey, Lease>>);
+
+/// A read that is under way, until dropped.
+pub(super) struct Reading {
+    leases: Arc<Leases>,
+    key: LeaseKey,
+    lifetime: Duration,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(lease) = self.leases.lock().get_mut(&self.key) {
+            // It may have been released and planned again meanwhile.
+            lease.reads = lease.reads.saturating_sub(1);
+            lease.ends = Instant::now() + self.lifetime;
+        }
+    }
+}
 
 impl Leases {
     fn lock(&self) -> MutexGuard<'_, HashMap<LeaseKey, Lease>> {
@@ -32,10 +58,11 @@ impl Leases {
     pub(super) fn hold(&self, key: LeaseKey, scan: Arc<dyn Scan>, lifetime: Duration) {
         let now = Instant::now();
         let mut leases = self.lock();
-        leases.retain(|_, lease| lease.ends > now);
-        if leases.len() >= MOST_LEASES {
+        leases.retain(|_, lease| !lease.is_over(now));
+        if leases.len() >= MOST_LEASES && !leases.contains_key(&key) {
             let first = leases
                 .iter()
+                .filter(|(_, lease)| lease.reads == 0)
                 .min_by_key(|(_, lease)| lease.ends)
                 .map(|(key, _)| key.clone());
             if let Some(first) = first {
@@ -47,6 +74,7 @@ impl Leases {
             scan,
             ends,
             plans: 0,
+            reads: 0,
         });
         lease.ends = ends;
         lease.plans += 1;
@@ -55,13 +83,29 @@ impl Leases {
     /// The scan, if it is still held.
     pub(super) fn find(&self, key: &LeaseKey) -> Option<Arc<dyn Scan>> {
         let mut leases = self.lock();
-        if leases
-            .get(key)
-            .is_some_and(|lease| lease.ends <= Instant::now())
-        {
+        let now = Instant::now();
+        if leases.get(key).is_some_and(|lease| lease.is_over(now)) {
             leases.remove(key);
         }
         leases.get(key).map(|lease| Arc::clone(&lease.scan))
+    }
+
+    /// Holds a scan while it is read, and so long after.
+    pub(super) fn read(self: &Arc<Self>, key: LeaseKey, lifetime: Duration) -> Reading {
+        if let Some(lease) = self.lock().get_mut(&key) {
+            lease.reads += 1;
+        }
+        Reading {
+            leases: Arc::clone(self),
+            key,
+            lifetime,
+        }
+    }
+
+    /// Lets go of what nobody has asked for in time.
+    pub(super) fn sweep(&self) {
+        let now = Instant::now();
+        self.lock().retain(|_, lease| !lease.is_over(now));
     }
 
     /// Holds a scan for so long from now.

@@ -13,6 +13,7 @@ mod leases;
 mod limits;
 mod mapped_ipc;
 mod memory_table;
+mod replicas;
 mod session;
 mod share;
 mod stats;
@@ -31,6 +32,7 @@ use self::catalog::NamedTables;
 use self::failures::Failures;
 use self::leases::Leases;
 use self::limits::Turns;
+use self::replicas::{Named, Replicas};
 use self::session::{Refusal, Session};
 use self::stats::{Active, Counters};
 use crate::error::{Error, Result};
@@ -91,13 +93,14 @@ struct Shared {
     server_id: String,
     limits: DecodeLimits,
     pool: FramePool,
-    leases: Leases,
+    leases: Arc<Leases>,
     plan_ids: AtomicU64,
     counters: Arc<Counters>,
     authenticator: Option<Arc<dyn Authenticator>>,
     failures: Failures,
     server_limits: ServerLimits,
     turns: Arc<Turns>,
+    replicas: Replicas,
 }
 
 impl Shared {
@@ -135,6 +138,7 @@ pub struct ServerBuilder {
     authenticator: Option<Arc<dyn Authenticator>>,
     tls: Option<TlsFiles>,
     limits: ServerLimits,
+    named: Named,
 }
 
 impl ServerBuilder {
@@ -166,7 +170,8 @@ impl ServerBuilder {
         self
     }
 
-    /// How long tickets are good, and plans held. Default one hour.
+    /// How long tickets are good. What a plan reads is held for as long after it was planned, renewed or last read, and
+    /// while it is being read; then it is let go of. Default one hour.
     #[must_use]
     pub fn ticket_lifetime(mut self, lifetime: Duration) -> Self {
         self.ticket_lifetime = Some(lifetime);
@@ -195,6 +200,25 @@ impl ServerBuilder {
         self
     }
 
+    /// Names a place where clients reach this server, such as the one that a proxy or a wildcard address hides. Plans then
+    /// name it for each partition. May be said more than once, for a server that is reached at several places.
+    #[must_use]
+    pub fn advertise(mut self, url: impl Into<String>) -> Self {
+        self.named.advertised.push(url.into());
+        self
+    }
+
+    /// Names another server that has the same tables, with the same snapshots, and the same key for tickets. Plans spread
+    /// their partitions over this server and its peers, and name the others for each partition in case one is gone. Rows
+    /// whose state does not outlive the plan are read from this server only.
+    ///
+    /// Clients follow to another host only where their option `allowed_hosts` has it.
+    #[must_use]
+    pub fn peer(mut self, url: impl Into<String>) -> Self {
+        self.named.peers.push(url.into());
+        self
+    }
+
     /// Starts to listen at one location, on the runtime that this is called in. Port 0 takes a free one.
     ///
     /// # Errors
@@ -206,7 +230,7 @@ impl ServerBuilder {
     /// Starts to listen at several locations.
     ///
     /// # Errors
-    /// `invalid_argument` for a URL that is no place to listen at, `unimplemented` for a transport or security that is
+    /// `invalid_argument` for a URL that is no place to listen at, be reached at or have a peer at, `unimplemented` for a transport or security that is
     /// not in this build, `unavailable` where the place is taken.
     pub async fn listen_all(self, urls: &[&str]) -> Result<Server> {
         let tls = self.tls.map(TlsServer::try_new).transpose()?.map(Arc::new);
@@ -241,7 +265,9 @@ impl ServerBuilder {
                 "a server needs at least one place to listen at",
             ));
         }
+        let replicas = Replicas::try_new(self.named, &locations)?;
         let shared = Arc::new(Shared {
+            replicas,
             catalog: self.catalog,
             ticket_key: self.ticket_key.map_or_else(TicketKey::random, Ok)?,
             ticket_lifetime: self.ticket_lifetime.unwrap_or(TICKET_LIFETIME),
@@ -251,7 +277,7 @@ impl ServerBuilder {
                 ..DecodeLimits::default()
             },
             pool: FramePool::new(0),
-            leases: Leases::default(),
+            leases: Arc::default(),
             plan_ids: AtomicU64::new(0),
             counters: Arc::default(),
             authenticator: self.authenticator,
@@ -365,6 +391,11 @@ impl Drop for Server {
     }
 }
 
+/// How often plans that are over are looked for: what they hold is held for a quarter longer at most.
+fn sweep_interval(lifetime: Duration) -> Duration {
+    (lifetime / 4).clamp(Duration::from_millis(50), Duration::from_secs(60))
+}
+
 /// Accepts connections until told to drain, then waits for those that are busy.
 async fn accept_all(
     listeners: Vec<Listener>,
@@ -374,12 +405,17 @@ async fn accept_all(
     // Dropping the set ends every connection.
     let mut connections = JoinSet::new();
     let mut next = 0u64;
+    let mut sweeps = tokio::time::interval(sweep_interval(shared.ticket_lifetime));
     loop {
         let accepted = {
             let accepts = listeners.iter().map(|listener| Box::pin(listener.accept()));
             tokio::select! {
                 biased;
                 _ = draining.wait_for(|&draining| draining) => break,
+                _ = sweeps.tick() => {
+                    shared.leases.sweep();
+                    continue;
+                }
                 (accepted, ..) = futures::future::select_all(accepts) => accepted,
             }
         };

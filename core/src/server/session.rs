@@ -17,8 +17,9 @@ use super::stats::Active;
 use super::table::{Scan, UnitEvent};
 use super::{Shared, default_frame_bytes};
 use super::{answers, inline};
-use crate::connection::{Frame, FrameReader, FrameWriter};
+use crate::connection::{Checking, Frame, FrameReader, FrameWriter};
 use crate::error::{Error, ErrorCode, Result};
+use crate::protocol::checked;
 use crate::protocol::frame::Tag;
 use crate::protocol::ipc::{Encoder, cut_rows};
 use crate::protocol::messages::{self, request, response};
@@ -113,7 +114,8 @@ impl Session {
         }
         Self {
             reader: FrameReader::new(stream.read, limits, shared.pool.clone())
-                .accepting(&[Tag::Request]),
+                .accepting(&[Tag::Request])
+                .checking(Checking::AsFirst),
             writer: FrameWriter::new(stream.write),
             shared,
             draining,
@@ -136,6 +138,7 @@ impl Session {
             let Some(frame) = self.next_frame().await else {
                 return;
             };
+            self.writer.set_checking(self.reader.is_checking());
             let (answered, is_framed) = match frame {
                 Ok(None) => return,
                 Ok(Some(Frame::Request(request))) => (self.answer(request).await, true),
@@ -385,7 +388,7 @@ impl Session {
         Ok(response::Kind::Welcome(messages::Welcome {
             version: VERSION,
             server: concat!("lightstream/", env!("CARGO_PKG_VERSION")).to_owned(),
-            features: Vec::new(),
+            features: vec![checked::FEATURE.to_owned()],
             limits: Some(messages::Limits {
                 request_bytes: self.shared.limits.message_bytes,
                 frame_bytes: self.shared.limits.frame_bytes,
@@ -471,7 +474,7 @@ impl Session {
             ticket.partition,
             usize::try_from(ticket.partition).unwrap_or(usize::MAX),
         );
-        let scan = self
+        let (scan, _reading) = self
             .watch(async move { answers::find_scan(&shared, request, ticket, &identity).await })
             .await?;
         let stripes = u64::from(read.stripes.max(1));

@@ -294,6 +294,21 @@ impl Location {
         })
     }
 
+    /// The place that a URL names without table and options.
+    ///
+    /// # Errors
+    /// `invalid_argument` as [`Location::parse`], and where the URL names more than a place.
+    pub fn of_server(url: &str) -> Result<Location> {
+        let parsed = Self::parse(url)?;
+        if parsed.table.is_some() || !parsed.options.is_empty() {
+            return Err(Error::invalid_argument(format!(
+                "the URL {:?} names a table or options, not only a server",
+                without_secrets(url)
+            )));
+        }
+        Ok(parsed.location)
+    }
+
     /// The URL of a table at this place.
     pub fn table_url(&self, table: &str) -> String {
         const ENCODED: &AsciiSet = &CONTROLS

@@ -101,6 +101,19 @@ impl From<&Options> for Security {
     }
 }
 
+impl Security {
+    /// Whether connections to a location are secured.
+    ///
+    /// # Errors
+    /// `invalid_argument` where they cannot be as it is asked for, `unimplemented` where they cannot be made in this build.
+    pub(crate) fn secures(&self, location: &Location) -> Result<bool> {
+        match not_in_this_build(location) {
+            Some(error) => Err(error),
+            None => wants_tls(location, self.mode),
+        }
+    }
+}
+
 /// Whether a location is reached over TLS.
 fn wants_tls(location: &Location, mode: Option<TlsMode>) -> Result<bool> {
     let wanted = match mode {
@@ -136,10 +149,7 @@ pub async fn connect(
     security: &Security,
     timeout: Duration,
 ) -> Result<ByteStream> {
-    if let Some(error) = not_in_this_build(location) {
-        return Err(error);
-    }
-    let secured = wants_tls(location, security.mode)?.then_some(security);
+    let secured = security.secures(location)?.then_some(security);
     let attempt = async {
         match &location.address {
             Address::Hosts(hosts) => tcp::connect(hosts, secured, timeout).await,

@@ -44,6 +44,12 @@ pub async fn run(args: ServeArgs) -> Outcome {
     let mut signals = Signals::listen()?;
     let hang_ups = hang_ups()?;
     let mut builder = Server::builder().limits(limits(&args));
+    for url in &args.advertise {
+        builder = builder.advertise(url);
+    }
+    for url in &args.peer {
+        builder = builder.peer(url);
+    }
     if let Some(key) = key {
         builder = builder.ticket_key(key);
     }
