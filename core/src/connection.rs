@@ -4,23 +4,20 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use arrow_buffer::Buffer;
-use bytes::BufMut;
 use prost::Message;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::error::{Error, Result};
+use crate::incoming::{Incoming, lost};
 use crate::memory::{FrameBuffer, FramePool};
 use crate::protocol::frame::{HEADER_BYTES, Header, Tag};
 use crate::protocol::ipc::Payload;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages;
-use crate::transport::{self, ReadHalf, WriteHalf};
-
-/// Bytes read ahead while the head of a frame is awaited: enough for most control messages, little to copy.
-const AHEAD_BYTES: usize = 4096;
+use crate::transport::{ReadHalf, WriteHalf};
 
 /// Most segments handed to the system at once; more than 1024 it does not take.
 const SEGMENTS_AT_ONCE: usize = 512;
@@ -35,29 +32,22 @@ pub(crate) enum Frame {
 
 /// The receiving half of a connection.
 pub(crate) struct FrameReader {
-    read: ReadHalf,
-    ahead: Vec<u8>,
-    taken: usize,
+    incoming: Incoming,
     partial: Option<(Header, FrameBuffer)>,
     limits: DecodeLimits,
     pool: FramePool,
     /// Which frames the peer may send.
     accepted: &'static [Tag],
-    /// All bytes that have come, so that silence can be told from slowness.
-    received_bytes: u64,
 }
 
 impl FrameReader {
     pub(crate) fn new(read: ReadHalf, limits: DecodeLimits, pool: FramePool) -> Self {
         Self {
-            read,
-            ahead: Vec::with_capacity(AHEAD_BYTES),
-            taken: 0,
+            incoming: Incoming::new(read),
             partial: None,
             limits,
             pool,
             accepted: &[Tag::Request, Tag::Response, Tag::Batch],
-            received_bytes: 0,
         }
     }
 
@@ -74,12 +64,12 @@ impl FrameReader {
 
     /// Whether a part of a frame has come.
     pub(crate) fn is_midway(&self) -> bool {
-        self.partial.is_some() || self.taken < self.ahead.len()
+        self.partial.is_some() || !self.incoming.ahead().is_empty()
     }
 
     /// How many bytes have come, of whole and of partial frames.
     pub(crate) fn received_bytes(&self) -> u64 {
-        self.received_bytes
+        self.incoming.received_bytes()
     }
 
     /// The next frame, or `None` where the peer closed the connection between frames.
@@ -87,22 +77,15 @@ impl FrameReader {
     /// Cancel safe: what was read of a frame is kept for the next call.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>> {
         loop {
-            if let Some((header, buffer)) = self.partial.take_if(|(_, buffer)| buffer.is_full()) {
+            if let Some((_, buffer)) = &mut self.partial
+                && !self.incoming.fill(buffer).await?
+            {
+                return Err(cut());
+            }
+            if let Some((header, buffer)) = self.partial.take() {
                 return decode(header.tag, buffer).map(Some);
             }
-            if let Some((_, buffer)) = &mut self.partial {
-                let count = self.read.read_buf(buffer).await.map_err(lost)?;
-                if count == 0 {
-                    return Err(cut());
-                }
-                self.received_bytes += count as u64;
-                continue;
-            }
-            if let Some(bytes) = self
-                .ahead
-                .get(self.taken..)
-                .and_then(|rest| rest.first_chunk::<HEADER_BYTES>())
-            {
+            if let Some(bytes) = self.incoming.ahead().first_chunk::<HEADER_BYTES>() {
                 let header = Header::parse(*bytes, &self.limits)?;
                 if !self.accepted.contains(&header.tag) {
                     return Err(Error::invalid_argument(format!(
@@ -110,22 +93,12 @@ impl FrameReader {
                         header.tag
                     )));
                 }
-                self.taken += HEADER_BYTES;
-                let mut buffer = self.pool.take(header.length as usize)?;
-                let rest = self.ahead.get(self.taken..).unwrap_or_default();
-                let here = rest.len().min(buffer.remaining_mut());
-                buffer.put_slice(rest.get(..here).unwrap_or_default());
-                self.taken += here;
-                self.partial = Some((header, buffer));
+                self.incoming.take(HEADER_BYTES);
+                self.partial = Some((header, self.pool.take(header.length as usize)?));
                 continue;
             }
-            self.ahead.drain(..self.taken);
-            self.taken = 0;
-            let mut room = (&mut self.ahead).limit(AHEAD_BYTES);
-            let count = self.read.read_buf(&mut room).await.map_err(lost)?;
-            self.received_bytes += count as u64;
-            if count == 0 {
-                return if self.ahead.is_empty() {
+            if !self.incoming.read_ahead().await? {
+                return if self.incoming.ahead().is_empty() {
                     Ok(None)
                 } else {
                     Err(cut())
@@ -136,27 +109,12 @@ impl FrameReader {
 
     /// Whether the peer has closed an idle connection, or sent what nobody asked for.
     pub(crate) fn is_stale(&mut self) -> bool {
-        if self.is_midway() {
-            return true;
-        }
-        let mut byte = [0; 1];
-        let mut context = Context::from_waker(Waker::noop());
-        let read = Pin::new(&mut self.read);
-        !matches!(
-            read.poll_read(&mut context, &mut ReadBuf::new(&mut byte)),
-            Poll::Pending
-        )
+        self.is_midway() || self.incoming.is_stale()
     }
 }
 
 fn cut() -> Error {
     Error::data_loss("the connection ended in the middle of a frame").with_retryable(true)
-}
-
-fn lost(error: std::io::Error) -> Error {
-    transport::broken(&error).unwrap_or_else(|| {
-        Error::unavailable(format!("the connection was lost: {error}")).with_source(error)
-    })
 }
 
 fn decode(tag: Tag, buffer: FrameBuffer) -> Result<Frame> {
@@ -262,14 +220,15 @@ impl FrameWriter {
             Some(Segment::Own(bytes)) => bytes.extend_from_slice(&header),
             _ => self.queue.push_back(Segment::Own(header.to_vec())),
         }
-        self.queue.extend(
-            payload
-                .into_segments()
-                .into_iter()
-                .filter(|s| !s.is_empty())
-                .map(Segment::Shared),
-        );
+        self.queue_bytes(payload);
         Ok(())
+    }
+
+    /// Queues a payload without a frame around it.
+    pub(crate) fn queue_bytes(&mut self, payload: Payload) {
+        let segments = payload.into_segments().into_iter();
+        self.queue
+            .extend(segments.filter(|s| !s.is_empty()).map(Segment::Shared));
     }
 
     /// Sends all that is queued.

@@ -26,6 +26,7 @@ pub mod client;
 pub mod conformance;
 mod connection;
 mod error;
+mod incoming;
 mod memory;
 mod options;
 pub mod protocol;
