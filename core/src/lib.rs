@@ -30,6 +30,7 @@ mod incoming;
 mod memory;
 mod options;
 pub mod protocol;
+mod random;
 mod secret;
 pub mod server;
 pub mod transport;

@@ -4,6 +4,7 @@ mod credentials;
 mod described;
 mod in_flight;
 mod merge;
+mod plain;
 mod pool;
 mod reader;
 mod residual;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use self::credentials::Credentials;
 use self::described::Described;
+use self::plain::{Source, no_requests};
 use self::pool::{INLINE_UP_TO_BYTES, Patience, Pool, unexpected};
 use self::scan::Rest;
 use crate::error::{Error, Result};
@@ -75,6 +77,8 @@ pub struct Client {
     options: Arc<Options>,
     table: Option<String>,
     described: Arc<Described>,
+    /// What is read in plain mode, where there is nobody to ask.
+    plain: Option<Arc<Source>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -126,6 +130,17 @@ impl Client {
                 "tls=skip-verify: whoever answers is believed to be the server, and can read and change everything"
             );
         }
+        let plain = if parsed.location.scheme.is_plain() {
+            let source = Source::try_new(parsed.location.clone(), parsed.table.clone(), &options)?;
+            Some(Arc::new(source))
+        } else if options.listen.is_some() {
+            return Err(Error::invalid_argument(format!(
+                "the option listen is for plain mode, as in arrow+tcp://, and {} is not",
+                parsed.location
+            )));
+        } else {
+            None
+        };
         Ok(Self {
             pool: Pool::new(
                 parsed.location,
@@ -135,6 +150,7 @@ impl Client {
             options: Arc::new(options),
             table: parsed.table,
             described: Arc::default(),
+            plain,
         })
     }
 
@@ -153,9 +169,10 @@ impl Client {
         self.pool.location()
     }
 
-    /// The table that the URL named.
+    /// The table that the URL named. In plain mode there is one table, called `stream` where the URL does not name it.
     pub fn table_name(&self) -> Option<&str> {
-        self.table.as_deref()
+        let of_plain = self.plain.as_ref().map(|source| source.table());
+        of_plain.or(self.table.as_deref())
     }
 
     /// The options in force.
@@ -164,6 +181,9 @@ impl Client {
     }
 
     async fn call(&self, kind: request::Kind) -> Result<response::Kind> {
+        if self.plain.is_some() {
+            return Err(no_requests().with_peer(self.location().to_string()));
+        }
         self.attempts(|patience| {
             let (pool, kind) = (Arc::clone(&self.pool), kind.clone());
             async move { pool.call(kind, &patience).await }
@@ -220,12 +240,17 @@ impl Client {
         Ok(())
     }
 
-    /// Asks whether the server is there, and how long the answer took.
+    /// Asks whether the server is there, and how long the answer took. In plain mode: connects, and waits for the schema.
     ///
     /// # Errors
     /// `unavailable` where it is not there, `unimplemented` for a transport that is not in this build.
     pub async fn ping(&self) -> Result<Duration> {
         let start = Instant::now();
+        if let Some(source) = &self.plain {
+            self.attempts(|patience| async move { source.open(&patience).await })
+                .await?;
+            return Ok(start.elapsed());
+        }
         match self.call(request::Kind::Ping(messages::Ping {})).await? {
             response::Kind::Pong(_) => Ok(start.elapsed()),
             _ => Err(unexpected("another answer to a ping")),
@@ -241,6 +266,14 @@ impl Client {
         prefix: &str,
         page_token: &str,
     ) -> Result<(Vec<TableEntry>, Option<String>)> {
+        if let Some(source) = &self.plain {
+            let entry = TableEntry {
+                name: source.table().to_owned(),
+                kind: TableKind::View,
+            };
+            let is_next = entry.name.starts_with(prefix) && entry.name.as_str() > page_token;
+            return Ok((Vec::from_iter(is_next.then_some(entry)), None));
+        }
         let list = messages::ListTables {
             prefix: prefix.to_owned(),
             page_token: page_token.to_owned(),
@@ -293,6 +326,14 @@ impl Client {
         if let Some(known) = self.described.find(table, snapshot) {
             return Ok(known);
         }
+        if let Some(source) = &self.plain {
+            let described = self
+                .attempts(
+                    |patience| async move { source.describe(table, snapshot, &patience).await },
+                )
+                .await;
+            return described.map_err(|error| error.with_table(table));
+        }
         let describe = messages::DescribeTable {
             name: table.to_owned(),
             snapshot: snapshot.to_owned(),
@@ -339,6 +380,11 @@ impl Client {
     }
 
     async fn plan_as_is(&self, request: &ScanRequest, inline_bytes: u64) -> Result<ScanPlan> {
+        if let Some(source) = &self.plain {
+            return self
+                .attempts(|patience| async move { source.plan(request, &patience).await })
+                .await;
+        }
         let sent = request.to_proto()?;
         let kind = request::Kind::Plan(messages::Plan {
             request: Some(sent.clone()),
@@ -398,6 +444,9 @@ impl Client {
     /// # Errors
     /// `expired` where it is too late, and those of the server and the connection.
     pub async fn renew(&self, plan: &mut ScanPlan) -> Result<()> {
+        if self.plain.is_some() {
+            return Ok(());
+        }
         let tickets = plan
             .partitions
             .iter()
@@ -423,7 +472,7 @@ impl Client {
     /// # Errors
     /// Those of the server and the connection.
     pub async fn release(&self, plan: &ScanPlan) -> Result<()> {
-        let Some(first) = plan.partitions.first() else {
+        let Some(first) = plan.partitions.first().filter(|_| self.plain.is_none()) else {
             return Ok(());
         };
         match self
