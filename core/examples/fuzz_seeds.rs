@@ -13,9 +13,9 @@ use lightstream_core::protocol::messages::{
     Cancel, Column, DescribeTable, Expr, Filter, ListTables, Ping, Plan, Projection, Read, Release,
     Renew, Request, ScanRequest, expr, request, scan_request,
 };
-use prost::Message;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+use prost::Message;
 
 const SEEDS: usize = 100;
 

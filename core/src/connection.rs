@@ -4,24 +4,21 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use arrow_buffer::Buffer;
-use bytes::BufMut;
 use prost::Message;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::error::{Error, Result};
+use crate::incoming::{Incoming, lost};
 use crate::memory::{FrameBuffer, FramePool};
 use crate::protocol::checked::{self, Checksum};
 use crate::protocol::frame::{Header, Tag};
 use crate::protocol::ipc::Payload;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages;
-use crate::transport::{self, ReadHalf, WriteHalf};
-
-/// Bytes read ahead while the head of a frame is awaited: enough for most control messages, little to copy.
-const AHEAD_BYTES: usize = 4096;
+use crate::transport::{ReadHalf, WriteHalf};
 
 /// Most segments handed to the system at once; more than 1024 it does not take.
 const SEGMENTS_AT_ONCE: usize = 512;
@@ -85,31 +82,24 @@ impl Partial {
 
 /// The receiving half of a connection.
 pub(crate) struct FrameReader {
-    read: ReadHalf,
-    ahead: Vec<u8>,
-    taken: usize,
+    incoming: Incoming,
     partial: Option<Partial>,
     limits: DecodeLimits,
     pool: FramePool,
     /// Which frames the peer may send.
     accepted: &'static [Tag],
     checking: Checking,
-    /// All bytes that have come, so that silence can be told from slowness.
-    received_bytes: u64,
 }
 
 impl FrameReader {
     pub(crate) fn new(read: ReadHalf, limits: DecodeLimits, pool: FramePool) -> Self {
         Self {
-            read,
-            ahead: Vec::with_capacity(AHEAD_BYTES),
-            taken: 0,
+            incoming: Incoming::new(read),
             partial: None,
             limits,
             pool,
             accepted: &[Tag::Request, Tag::Response, Tag::Batch],
             checking: Checking::Off,
-            received_bytes: 0,
         }
     }
 
@@ -137,12 +127,12 @@ impl FrameReader {
 
     /// Whether a part of a frame has come.
     pub(crate) fn is_midway(&self) -> bool {
-        self.partial.is_some() || self.taken < self.ahead.len()
+        self.partial.is_some() || !self.incoming.ahead().is_empty()
     }
 
     /// How many bytes have come, of whole and of partial frames.
     pub(crate) fn received_bytes(&self) -> u64 {
-        self.received_bytes
+        self.incoming.received_bytes()
     }
 
     /// The next frame, or `None` where the peer closed the connection between frames.
@@ -154,16 +144,10 @@ impl FrameReader {
                 return partial.finish().map(Some);
             }
             if let Some(partial) = &mut self.partial {
-                let count = self
-                    .read
-                    .read_buf(&mut partial.buffer)
-                    .await
-                    .map_err(lost)?;
-                if count == 0 {
+                if !self.incoming.fill_some(&mut partial.buffer).await? {
                     return Err(cut());
                 }
                 partial.go_on_checking();
-                self.received_bytes += count as u64;
                 continue;
             }
             if let Some((header, check)) = self.take_head()? {
@@ -173,26 +157,15 @@ impl FrameReader {
                         header.tag
                     )));
                 }
-                let mut buffer = self.pool.take(header.length as usize)?;
-                let rest = self.ahead.get(self.taken..).unwrap_or_default();
-                let here = rest.len().min(buffer.remaining_mut());
-                buffer.put_slice(rest.get(..here).unwrap_or_default());
-                self.taken += here;
-                let partial = self.partial.insert(Partial {
+                self.partial = Some(Partial {
                     header,
-                    buffer,
+                    buffer: self.pool.take(header.length as usize)?,
                     check,
                 });
-                partial.go_on_checking();
                 continue;
             }
-            self.ahead.drain(..self.taken);
-            self.taken = 0;
-            let mut room = (&mut self.ahead).limit(AHEAD_BYTES);
-            let count = self.read.read_buf(&mut room).await.map_err(lost)?;
-            self.received_bytes += count as u64;
-            if count == 0 {
-                return if self.ahead.is_empty() {
+            if !self.incoming.read_ahead().await? {
+                return if self.incoming.ahead().is_empty() {
                     Ok(None)
                 } else {
                     Err(cut())
@@ -203,7 +176,7 @@ impl FrameReader {
 
     /// The head of the next frame, once it is there.
     fn take_head(&mut self) -> Result<Option<(Header, Option<Check>)>> {
-        let rest = self.ahead.get(self.taken..).unwrap_or_default();
+        let rest = self.incoming.ahead();
         let Some(&first) = rest.first() else {
             return Ok(None);
         };
@@ -218,8 +191,9 @@ impl FrameReader {
             let Some(&bytes) = rest.first_chunk() else {
                 return Ok(None);
             };
-            self.taken += bytes.len();
-            return Ok(Some((Header::parse(bytes, &self.limits)?, None)));
+            let header = Header::parse(bytes, &self.limits)?;
+            self.incoming.take(bytes.len());
+            return Ok(Some((header, None)));
         }
         if !checked::is_checked(first) {
             return Err(checked::missing());
@@ -228,7 +202,7 @@ impl FrameReader {
             return Ok(None);
         };
         let (header, expected) = checked::parse_checked_head(bytes, &self.limits)?;
-        self.taken += bytes.len();
+        self.incoming.take(bytes.len());
         let check = Check {
             expected,
             found: Checksum::default(),
@@ -239,27 +213,12 @@ impl FrameReader {
 
     /// Whether the peer has closed an idle connection, or sent what nobody asked for.
     pub(crate) fn is_stale(&mut self) -> bool {
-        if self.is_midway() {
-            return true;
-        }
-        let mut byte = [0; 1];
-        let mut context = Context::from_waker(Waker::noop());
-        let read = Pin::new(&mut self.read);
-        !matches!(
-            read.poll_read(&mut context, &mut ReadBuf::new(&mut byte)),
-            Poll::Pending
-        )
+        self.is_midway() || self.incoming.is_stale()
     }
 }
 
 fn cut() -> Error {
     Error::data_loss("the connection ended in the middle of a frame").with_retryable(true)
-}
-
-fn lost(error: std::io::Error) -> Error {
-    transport::broken(&error).unwrap_or_else(|| {
-        Error::unavailable(format!("the connection was lost: {error}")).with_source(error)
-    })
 }
 
 fn decode(tag: Tag, buffer: FrameBuffer) -> Result<Frame> {
@@ -391,9 +350,18 @@ impl FrameWriter {
         } else {
             self.queue_own(|bytes| bytes.extend_from_slice(&header.to_bytes()));
         }
+        self.queue_segments(segments);
+        Ok(())
+    }
+
+    /// Queues a payload without a frame around it.
+    pub(crate) fn queue_bytes(&mut self, payload: Payload) {
+        self.queue_segments(payload.into_segments());
+    }
+
+    fn queue_segments(&mut self, segments: Vec<Buffer>) {
         let segments = segments.into_iter().filter(|s| !s.is_empty());
         self.queue.extend(segments.map(Segment::Shared));
-        Ok(())
     }
 
     /// Sends all that is queued.

@@ -121,6 +121,9 @@ options! {
     /// Connections over which each partition is read: a number. By default one, and several for long partitions of a
     /// server on another machine.
     streams: u32 = positive;
+    /// Plain mode (`arrow+tcp://` and its like): wait at the URL's address until so many writers have connected, instead of
+    /// connecting to it: a number. By default the client connects.
+    listen: u32 = positive;
     /// Bytes that each partition read over several connections is read ahead: a size. Default `16MiB`, or `4MiB` where
     /// the server is on this machine.
     prefetch_bytes: u64 = size;

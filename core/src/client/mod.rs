@@ -5,6 +5,7 @@ mod described;
 mod following;
 mod in_flight;
 mod merge;
+mod plain;
 mod pool;
 mod reader;
 mod residual;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use self::credentials::Credentials;
 use self::described::Described;
+use self::plain::{Source, no_requests};
 use self::pool::{INLINE_UP_TO_BYTES, Patience, Pool, unexpected};
 use self::retry::Retry;
 use self::scan::Rest;
@@ -78,6 +80,8 @@ pub struct Client {
     options: Arc<Options>,
     table: Option<String>,
     described: Arc<Described>,
+    /// What is read in plain mode, where there is nobody to ask.
+    plain: Option<Arc<Source>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -131,11 +135,23 @@ impl Client {
         }
         let credentials = Credentials::new(provider, &options);
         let options = Arc::new(options);
+        let plain = if parsed.location.scheme.is_plain() {
+            let source = Source::try_new(parsed.location.clone(), parsed.table.clone(), &options)?;
+            Some(Arc::new(source))
+        } else if options.listen.is_some() {
+            return Err(Error::invalid_argument(format!(
+                "the option listen is for plain mode, as in arrow+tcp://, and {} is not",
+                parsed.location
+            )));
+        } else {
+            None
+        };
         Ok(Self {
             servers: Servers::new(parsed.location, Arc::clone(&options), credentials),
             options,
             table: parsed.table,
             described: Arc::default(),
+            plain,
         })
     }
 
@@ -159,9 +175,10 @@ impl Client {
         self.servers.home()
     }
 
-    /// The table that the URL named.
+    /// The table that the URL named. In plain mode there is one table, called `stream` where the URL does not name it.
     pub fn table_name(&self) -> Option<&str> {
-        self.table.as_deref()
+        let of_plain = self.plain.as_ref().map(|source| source.table());
+        of_plain.or(self.table.as_deref())
     }
 
     /// The options in force.
@@ -170,6 +187,9 @@ impl Client {
     }
 
     async fn call(&self, kind: request::Kind) -> Result<response::Kind> {
+        if self.plain.is_some() {
+            return Err(no_requests().with_peer(self.location().to_string()));
+        }
         self.attempts(|patience| {
             let (pool, kind) = (Arc::clone(self.pool()), kind.clone());
             async move { pool.call(kind, &patience).await }
@@ -223,12 +243,17 @@ impl Client {
         pools.first().is_some_and(|pool| pool.location().is_local())
     }
 
-    /// Asks whether the server is there, and how long the answer took.
+    /// Asks whether the server is there, and how long the answer took. In plain mode: connects, and waits for the schema.
     ///
     /// # Errors
     /// `unavailable` where it is not there, `unimplemented` for a transport that is not in this build.
     pub async fn ping(&self) -> Result<Duration> {
         let start = Instant::now();
+        if let Some(source) = &self.plain {
+            self.attempts(|patience| async move { source.open(&patience).await })
+                .await?;
+            return Ok(start.elapsed());
+        }
         match self.call(request::Kind::Ping(messages::Ping {})).await? {
             response::Kind::Pong(_) => Ok(start.elapsed()),
             _ => Err(unexpected("another answer to a ping")),
@@ -244,6 +269,14 @@ impl Client {
         prefix: &str,
         page_token: &str,
     ) -> Result<(Vec<TableEntry>, Option<String>)> {
+        if let Some(source) = &self.plain {
+            let entry = TableEntry {
+                name: source.table().to_owned(),
+                kind: TableKind::View,
+            };
+            let is_next = entry.name.starts_with(prefix) && entry.name.as_str() > page_token;
+            return Ok((Vec::from_iter(is_next.then_some(entry)), None));
+        }
         let list = messages::ListTables {
             prefix: prefix.to_owned(),
             page_token: page_token.to_owned(),
@@ -296,6 +329,14 @@ impl Client {
         if let Some(known) = self.described.find(table, snapshot) {
             return Ok(known);
         }
+        if let Some(source) = &self.plain {
+            let described = self
+                .attempts(
+                    |patience| async move { source.describe(table, snapshot, &patience).await },
+                )
+                .await;
+            return described.map_err(|error| error.with_table(table));
+        }
         let describe = messages::DescribeTable {
             name: table.to_owned(),
             snapshot: snapshot.to_owned(),
@@ -342,6 +383,11 @@ impl Client {
     }
 
     async fn plan_as_is(&self, request: &ScanRequest, inline_bytes: u64) -> Result<ScanPlan> {
+        if let Some(source) = &self.plain {
+            return self
+                .attempts(|patience| async move { source.plan(request, &patience).await })
+                .await;
+        }
         let sent = request.to_proto()?;
         let kind = request::Kind::Plan(messages::Plan {
             request: Some(sent.clone()),
@@ -401,6 +447,9 @@ impl Client {
     /// # Errors
     /// `expired` where it is too late, and those of the server and the connection.
     pub async fn renew(&self, plan: &mut ScanPlan) -> Result<()> {
+        if self.plain.is_some() {
+            return Ok(());
+        }
         let tickets = plan
             .partitions
             .iter()
@@ -426,7 +475,7 @@ impl Client {
     /// # Errors
     /// Those of the server and the connection.
     pub async fn release(&self, plan: &ScanPlan) -> Result<()> {
-        let Some(first) = plan.partitions.first() else {
+        let Some(first) = plan.partitions.first().filter(|_| self.plain.is_none()) else {
             return Ok(());
         };
         match self

@@ -1,6 +1,8 @@
 //! Connections to one server: opened when wanted, kept while idle, replaced when stale.
 
 use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ use crate::transport::{self, Location, Security};
 const MOST_IDLE: usize = 64;
 
 /// Frame memory that waits to be used again, for each server.
-const MOST_IDLE_BYTES: usize = 64 << 20;
+pub(super) const MOST_IDLE_BYTES: usize = 64 << 20;
 
 /// Results up to this size come with their plan.
 pub(super) const INLINE_UP_TO_BYTES: u64 = 64 << 10;
@@ -35,7 +37,7 @@ const INLINE_SLACK: u64 = 64;
 /// A server that was not there is asked after the others for so long.
 const AWAY: Duration = Duration::from_secs(5);
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// When a request must be done, and how long it may be silent before.
@@ -100,6 +102,24 @@ impl Patience {
                 Some((deadline, timeout)) if deadline <= silent => Err(too_late(timeout)),
                 _ => Ok(None),
             },
+        }
+    }
+
+    /// Waits for something that peers send, as long as the count of what has come grows.
+    pub(super) async fn while_received<T>(
+        &self,
+        received: &AtomicU64,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let mut work = pin!(work);
+        loop {
+            let before = received.load(Ordering::Relaxed);
+            if let Some(done) = self.step(work.as_mut()).await? {
+                return Ok(done);
+            }
+            if received.load(Ordering::Relaxed) == before {
+                return Err(self.silent());
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use futures::Stream;
 use super::Client;
 use super::in_flight::{Batches, Bounded};
 use super::merge::Merge;
+use super::plain::PlainReader;
 use super::stripe::{StripeEvent, StripeReader};
 use crate::error::Result;
 use crate::protocol::messages;
@@ -135,6 +136,7 @@ enum Rows {
     AtHand(std::vec::IntoIter<RecordBatch>),
     One(Box<StripeReader>),
     Several(Box<Merge>),
+    Plain(Box<PlainReader>),
 }
 
 impl Rows {
@@ -145,6 +147,10 @@ impl Rows {
             let count = batches.iter().map(|batch| batch.num_rows() as u64).sum();
             metrics.rows.store(count, Ordering::Relaxed);
             return Rows::AtHand(batches.into_iter());
+        }
+        if let Some(source) = client.plain.clone() {
+            let reader = PlainReader::new(source, client.options, partition, metrics);
+            return Rows::Plain(Box::new(reader));
         }
         match client.streams(&partition) {
             1 => Rows::One(Box::new(StripeReader::new(
@@ -161,6 +167,7 @@ impl Rows {
         match self {
             Rows::AtHand(batches) => Ok(batches.next()),
             Rows::Several(merge) => merge.next().await,
+            Rows::Plain(reader) => reader.next().await,
             Rows::One(stripe) => loop {
                 match stripe.next().await? {
                     Some(StripeEvent::Batch(batch)) => return Ok(Some(batch)),

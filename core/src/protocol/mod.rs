@@ -9,6 +9,7 @@ pub mod ipc;
 pub mod limits;
 #[rustfmt::skip]
 pub mod messages;
+pub(crate) mod pass;
 pub mod plan;
 pub mod request;
 pub mod statistics;

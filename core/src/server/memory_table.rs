@@ -65,7 +65,7 @@ impl MemoryTable {
     /// # Errors
     /// `invalid_argument` where a batch has another schema.
     pub fn try_new_with_schema(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
-        let id = super::random_id()?;
+        let id = crate::random::id()?;
         let state = state(&schema, batches, snapshot_id(&id, 0), Vec::new())?;
         Ok(Self {
             id,

@@ -40,6 +40,7 @@ use crate::memory::FramePool;
 use crate::options::TlsMode;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::ticket::{Ticket, TicketKey};
+use crate::random;
 use crate::transport::{Incoming, Listener, Location, Opened, TlsServer};
 
 pub use crate::transport::TlsFiles;
@@ -237,6 +238,12 @@ impl ServerBuilder {
         let mut listeners = Vec::with_capacity(urls.len());
         for url in urls {
             let parsed = Location::parse(url)?;
+            if parsed.location.scheme.is_plain() {
+                return Err(Error::invalid_argument(format!(
+                    "{} is for bare Arrow streams, in which nobody can ask for anything: a server listens at lightstream+… URLs",
+                    parsed.location
+                )));
+            }
             if parsed.table.is_some() {
                 return Err(Error::invalid_argument(format!(
                     "{url:?} names a table, not only a place to listen at"
@@ -271,7 +278,7 @@ impl ServerBuilder {
             catalog: self.catalog,
             ticket_key: self.ticket_key.map_or_else(TicketKey::random, Ok)?,
             ticket_lifetime: self.ticket_lifetime.unwrap_or(TICKET_LIFETIME),
-            server_id: random_id()?,
+            server_id: random::id()?,
             limits: DecodeLimits {
                 message_bytes: REQUEST_BYTES,
                 ..DecodeLimits::default()
@@ -298,14 +305,6 @@ impl ServerBuilder {
             authenticator,
         })
     }
-}
-
-/// A name of 16 hexadecimal digits that no other has.
-fn random_id() -> Result<String> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::internal(format!("no random bytes for an id: {error}")))?;
-    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
 }
 
 /// A running server. Dropping it ends it at once, with all connections.

@@ -13,8 +13,9 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::table::{Scan, ScanPartition, Table, UnitEvent, UnitStream};
 use crate::error::{Error, Result};
-use crate::protocol::filter::{Filter, Support};
-use crate::protocol::request::{ScanRequest, project_schema};
+use crate::protocol::filter::Support;
+use crate::protocol::pass::Pass;
+use crate::protocol::request::ScanRequest;
 use crate::protocol::statistics::{Precision, Statistics};
 use crate::protocol::table::{Capabilities, SortColumn, TableInfo, TableKind};
 use crate::protocol::units::Units;
@@ -96,19 +97,10 @@ impl Table for StreamTable {
     async fn plan(&self, request: &ScanRequest) -> Result<Arc<dyn Scan>> {
         refuse_snapshot(request.snapshot.as_deref())?;
         let whole = self.schema().await?;
-        let schema = match &request.projection {
-            None => Arc::clone(&whole),
-            Some(columns) => project_schema(&whole, columns)?,
-        };
         Ok(Arc::new(StreamScan {
             source: Arc::clone(&self.source),
             filters: request.filter.support(&whole),
-            pass: Arc::new(Pass {
-                filter: request.filter.supported(&whole),
-                projection: request.projection.clone(),
-                schema,
-                whole,
-            }),
+            pass: Arc::new(Pass::try_new(whole, request)?),
             partitions: vec![ScanPartition {
                 rows: Precision::Absent,
                 bytes: Precision::Absent,
@@ -126,44 +118,13 @@ struct StreamScan {
     partitions: Vec<ScanPartition>,
 }
 
-/// What is done to the rows as they pass.
-struct Pass {
-    whole: SchemaRef,
-    filter: Filter,
-    projection: Option<Vec<usize>>,
-    schema: SchemaRef,
-}
-
-impl Pass {
-    fn check(&self, schema: &SchemaRef) -> Result<()> {
-        if *schema == self.whole {
-            return Ok(());
-        }
-        Err(Error::internal(format!(
-            "the rows were made with another schema than before: {schema} instead of {}",
-            self.whole
-        )))
-    }
-
-    fn take(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        self.check(batch.schema_ref())?;
-        let kept = self.filter.apply(&batch)?;
-        match &self.projection {
-            None => Ok(kept),
-            Some(columns) => kept.project(columns).map_err(|error| {
-                Error::internal("columns could not be selected").with_source(error)
-            }),
-        }
-    }
-}
-
 impl Scan for StreamScan {
     fn snapshot(&self) -> Option<&str> {
         None
     }
 
     fn schema(&self) -> &SchemaRef {
-        &self.pass.schema
+        self.pass.schema()
     }
 
     fn ordering(&self) -> Vec<SortColumn> {

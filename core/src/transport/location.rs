@@ -116,19 +116,45 @@ impl Scheme {
             .unwrap_or_default()
     }
 
+    /// Whether what is spoken there are bare Arrow IPC streams.
+    pub fn is_plain(self) -> bool {
+        matches!(
+            self,
+            Scheme::ArrowTcp
+                | Scheme::ArrowTls
+                | Scheme::ArrowUnix
+                | Scheme::ArrowWs
+                | Scheme::ArrowQuic
+                | Scheme::ArrowHttp2
+                | Scheme::ArrowStdio
+        )
+    }
+
+    /// The same transport, secured.
+    pub(crate) fn secured(self) -> Scheme {
+        if self.is_plain() {
+            Scheme::ArrowTls
+        } else {
+            Scheme::Tls
+        }
+    }
+
     /// The feature that brings this scheme, where this build is without it.
     pub(crate) fn missing_feature(self) -> Option<&'static str> {
         match self {
-            Scheme::Lightstream | Scheme::Tcp | Scheme::Tls | Scheme::Unix => None,
+            Scheme::Lightstream
+            | Scheme::Tcp
+            | Scheme::Tls
+            | Scheme::Unix
+            | Scheme::ArrowTcp
+            | Scheme::ArrowTls
+            | Scheme::ArrowUnix => None,
             Scheme::Shm => Some("shm"),
             Scheme::Quic | Scheme::ArrowQuic => Some("quic"),
             Scheme::Ws | Scheme::Wss | Scheme::ArrowWs => Some("websocket"),
             Scheme::Http2 | Scheme::ArrowHttp2 => Some("http2"),
             Scheme::WebTransport => Some("webtransport"),
-            Scheme::Stdio => Some("stdio"),
-            Scheme::ArrowTcp | Scheme::ArrowTls | Scheme::ArrowUnix | Scheme::ArrowStdio => {
-                Some("plain")
-            }
+            Scheme::Stdio | Scheme::ArrowStdio => Some("stdio"),
             Scheme::Flight | Scheme::FlightTls | Scheme::FlightUnix => Some("flight"),
         }
     }

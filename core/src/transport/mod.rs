@@ -121,10 +121,10 @@ fn wants_tls(location: &Location, mode: Option<TlsMode>) -> Result<bool> {
         Some(TlsMode::On | TlsMode::SkipVerify) => true,
         None => match location.scheme {
             Scheme::Lightstream => !location.is_local(),
-            scheme => scheme == Scheme::Tls,
+            scheme => scheme == scheme.secured(),
         },
     };
-    if !wanted && location.scheme == Scheme::Tls {
+    if !wanted && location.scheme == location.scheme.secured() {
         return Err(Error::invalid_argument(format!(
             "{location} means TLS, and tls=off means none"
         )));
@@ -149,10 +149,14 @@ pub async fn connect(
     security: &Security,
     timeout: Duration,
 ) -> Result<ByteStream> {
-    let secured = security.secures(location)?.then_some(security);
+    let secured = security.secures(location)?.then_some(tls::Secured {
+        security,
+        // Whoever sends bare Arrow streams has no name for what is spoken.
+        says_protocol: !location.scheme.is_plain(),
+    });
     let attempt = async {
         match &location.address {
-            Address::Hosts(hosts) => tcp::connect(hosts, secured, timeout).await,
+            Address::Hosts(hosts) => tcp::connect(hosts, secured.as_ref(), timeout).await,
             Address::Path(path) => unix::connect(path).await,
             Address::Command(_) => Err(Error::unimplemented("commands are not in this build")),
         }
@@ -214,7 +218,7 @@ impl Listener {
                 };
                 let location = Location {
                     scheme: if tls.is_some() {
-                        Scheme::Tls
+                        location.scheme.secured()
                     } else {
                         location.scheme
                     },
@@ -265,7 +269,7 @@ fn server_tls(
     tls: Option<&Arc<TlsServer>>,
 ) -> Result<Option<Arc<TlsServer>>> {
     let is_plain = mode == Some(TlsMode::Off)
-        || location.scheme == Scheme::Tcp
+        || matches!(location.scheme, Scheme::Tcp | Scheme::ArrowTcp)
         || !matches!(location.address, Address::Hosts(_));
     match tls {
         // Whoever has a certificate wants it used.
@@ -333,7 +337,8 @@ mod tests {
         for (url, feature) in [
             ("lightstream+quic://localhost", "\"quic\""),
             ("lightstream+stdio:cat", "\"stdio\""),
-            ("arrow+tcp://localhost", "\"plain\""),
+            ("arrow+ws://localhost", "\"websocket\""),
+            ("arrow+stdio:cat", "\"stdio\""),
             ("flight://localhost", "\"flight\""),
         ] {
             let error = refusal(url).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{ByteStream, HostPort, Security, tls};
+use super::{ByteStream, HostPort, tls};
 use crate::error::{Error, Result};
 
 /// Idle connections are probed after this long, so that what lies between does not forget them.
@@ -22,7 +22,7 @@ const LOCAL_SEND_BUFFER_BYTES: usize = 384 << 10;
 /// Connects to the first host that answers, over TLS where it is to be secured.
 pub(super) async fn connect(
     hosts: &[HostPort],
-    secured: Option<&Security>,
+    secured: Option<&tls::Secured<'_>>,
     timeout: Duration,
 ) -> Result<ByteStream> {
     let deadline = Instant::now() + timeout;
@@ -44,10 +44,10 @@ pub(super) async fn connect(
             Ok(Ok(stream)) => {
                 set_up(&stream)?;
                 let peer = address.to_string();
-                let Some(security) = secured else {
+                let Some(secured) = secured else {
                     return Ok(halves(stream, peer));
                 };
-                let stream = tls::connect(stream, &host.host, security).await?;
+                let stream = tls::connect(stream, &host.host, secured).await?;
                 let (read, write) = tokio::io::split(stream);
                 return Ok(ByteStream {
                     read: Box::new(read),

@@ -135,8 +135,16 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
+/// How one connection is secured.
+pub(super) struct Secured<'a> {
+    pub(super) security: &'a Security,
+    /// Whether the server is told what is to be spoken.
+    pub(super) says_protocol: bool,
+}
+
 /// What a client needs for the next connection. Files are read each time, so that new certificates are taken up.
-fn client_config(security: &Security) -> Result<ClientConfig> {
+fn client_config(secured: &Secured<'_>) -> Result<ClientConfig> {
+    let security = secured.security;
     let provider = provider();
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -171,7 +179,9 @@ fn client_config(security: &Security) -> Result<ClientConfig> {
             ));
         }
     };
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    if secured.says_protocol {
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    }
     Ok(config)
 }
 
@@ -179,15 +189,15 @@ fn client_config(security: &Security) -> Result<ClientConfig> {
 pub(super) async fn connect(
     stream: TcpStream,
     host: &str,
-    security: &Security,
+    secured: &Secured<'_>,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    let name = security.server_name.as_deref().unwrap_or(host);
+    let name = secured.security.server_name.as_deref().unwrap_or(host);
     let server = ServerName::try_from(name.to_owned()).map_err(|_| {
         Error::invalid_argument(format!(
             "{name:?} is no name that a certificate could be for"
         ))
     })?;
-    let config = Arc::new(client_config(security)?);
+    let config = Arc::new(client_config(secured)?);
     TlsConnector::from(config)
         .connect(server, stream)
         .await

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
-use arrow_ipc::MessageHeader;
+use arrow_ipc::{Message, MessageHeader};
 use arrow_schema::SchemaRef;
 
 use super::arrays::{self, Dictionaries};
@@ -42,8 +42,9 @@ pub struct Decoder {
     state: State,
 }
 
+/// How far a stream has come.
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     AwaitsSchema,
     Started {
         schema: StreamSchema,
@@ -113,28 +114,55 @@ fn decode_payload(
         let range = message::body_range(payload, &message, start)?;
         let body = payload.slice_with_length(range.start, range.len());
         at = range.end;
-        match (message.header_type(), &mut *state) {
+        if message.header_type() == MessageHeader::RecordBatch && at != payload.len() {
+            return Err(Error::data_loss(
+                "bytes follow the record batch of a table payload",
+            ));
+        }
+        match state.apply(&message, body, payload.len(), limits)? {
+            Applied::Batch(batch) => return Ok(batch),
+            Applied::Dictionary => at = message::skip_padding(payload, at),
+            Applied::Schema => {}
+        }
+    }
+    Err(Error::data_loss("a table payload has no record batch"))
+}
+
+/// What a message was.
+pub(super) enum Applied {
+    Schema,
+    Dictionary,
+    Batch(RecordBatch),
+}
+
+impl State {
+    /// Takes the next message of a stream. Its body is part of so many bytes that are kept in memory with it.
+    pub(super) fn apply(
+        &mut self,
+        message: &Message<'_>,
+        body: Buffer,
+        held_bytes: usize,
+        limits: &DecodeLimits,
+    ) -> Result<Applied> {
+        match (message.header_type(), &mut *self) {
             (MessageHeader::Schema, State::AwaitsSchema) => {
                 let fields = message.header_as_schema().ok_or_else(no_header)?;
-                *state = State::Started {
+                *self = State::Started {
                     schema: schema::convert(fields, limits)?,
                     parts: HashMap::new(),
                 };
+                Ok(Applied::Schema)
             }
             (MessageHeader::Schema, _) => {
-                return Err(Error::data_loss(
-                    "a second schema stands in a stream of table payloads",
-                ));
+                Err(Error::data_loss("a second schema stands in a stream"))
             }
             (_, State::AwaitsSchema | State::Failed) => {
-                return Err(Error::data_loss(
-                    "a stream of table payloads starts without a schema",
-                ));
+                Err(Error::data_loss("a stream starts without a schema"))
             }
             (MessageHeader::DictionaryBatch, State::Started { schema, parts }) => {
                 let header = message.header_as_dictionary_batch().ok_or_else(no_header)?;
                 // A dictionary outlives its payload: a small one must not keep a large batch in memory.
-                let body = if body.len() < payload.len() / 2 {
+                let body = if body.len() < held_bytes / 2 {
                     Buffer::from_slice_ref(body.as_slice())
                 } else {
                     body
@@ -155,16 +183,11 @@ fn decode_payload(
                 } else {
                     parts.replace(values);
                 }
-                at = message::skip_padding(payload, at);
+                Ok(Applied::Dictionary)
             }
             (MessageHeader::RecordBatch, State::Started { schema, parts }) => {
-                if at != payload.len() {
-                    return Err(Error::data_loss(
-                        "bytes follow the record batch of a table payload",
-                    ));
-                }
                 let header = message.header_as_record_batch().ok_or_else(no_header)?;
-                return arrays::read_batch(
+                let batch = arrays::read_batch(
                     header,
                     &body,
                     message.version(),
@@ -172,12 +195,12 @@ fn decode_payload(
                     None,
                     &merged(parts, None)?,
                     limits,
-                );
+                )?;
+                Ok(Applied::Batch(batch))
             }
-            _ => return Err(unknown_header()),
+            _ => Err(unknown_header()),
         }
     }
-    Err(Error::data_loss("a table payload has no record batch"))
 }
 
 /// The values of these dictionaries, or of all.

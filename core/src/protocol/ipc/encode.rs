@@ -14,7 +14,7 @@ use super::compact::compact;
 use crate::{Error, Result};
 
 /// Every body and every buffer in it starts at a multiple of this, counted from the payload's start.
-const ALIGNMENT_BYTES: usize = 64;
+pub(super) const ALIGNMENT_BYTES: usize = 64;
 
 /// How payloads are encoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    fn new(segments: Vec<Buffer>) -> Self {
+    pub(super) fn new(segments: Vec<Buffer>) -> Self {
         let len = segments.iter().map(Buffer::len).sum();
         Self { segments, len }
     }
@@ -87,6 +87,12 @@ fn refused(error: ArrowError) -> Error {
     Error::invalid_argument(error.to_string()).with_source(error)
 }
 
+fn stream_encoder(schema: &SchemaRef) -> Result<StreamEncoder> {
+    let options = IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, arrow_ipc::MetadataVersion::V5)
+        .map_err(refused)?;
+    StreamEncoder::try_new_with_options(schema, options).map_err(refused)
+}
+
 impl Encoder {
     /// An encoder of a stream of batches of this schema.
     ///
@@ -102,13 +108,9 @@ impl Encoder {
     /// As [`Encoder::try_new`].
     pub fn try_new_with_options(schema: SchemaRef, options: &EncodeOptions) -> Result<Self> {
         let EncodeOptions {} = options;
-        let options =
-            IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, arrow_ipc::MetadataVersion::V5)
-                .map_err(refused)?;
-        let stream = StreamEncoder::try_new_with_options(&schema, options).map_err(refused)?;
         Ok(Self {
+            stream: stream_encoder(&schema)?,
             schema,
-            stream,
             failed: false,
         })
     }
@@ -145,6 +147,14 @@ impl Encoder {
             .encode(&batch)
             .map(Payload::new)
             .map_err(refused)
+    }
+
+    /// The schema message of a stream, as it stands in front of the first payload.
+    pub(super) fn schema_message(schema: &SchemaRef) -> Result<Payload> {
+        let mut segments = stream_encoder(schema)?.finish().map_err(refused)?;
+        // The marker comes last.
+        segments.pop();
+        Ok(Payload::new(segments))
     }
 
     /// The marker that ends an Arrow IPC stream, for payloads that are put together to one.

@@ -12,7 +12,7 @@ use crate::protocol::limits::DecodeLimits;
 use crate::{Error, Result};
 
 /// What stands before the metadata of every message written since Arrow 0.15.
-const CONTINUATION: [u8; 4] = [0xff; 4];
+pub(super) const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Where a message stands in the bytes that hold it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,29 @@ pub(super) enum Framing {
     CurrentOrLegacy,
 }
 
+/// How long the prefix of a message is.
+pub(super) const PREFIX_BYTES: usize = 8;
+
+/// The length of the metadata that follows a prefix with a continuation marker; `None` for the marker that ends a
+/// stream.
+pub(super) fn metadata_length(prefix: [u8; PREFIX_BYTES]) -> Result<Option<usize>> {
+    let [first @ .., a, b, c, d] = prefix;
+    if first != CONTINUATION {
+        return Err(no_continuation());
+    }
+    let length = length([a, b, c, d])?;
+    Ok(Some(length).filter(|length| *length > 0))
+}
+
+fn no_continuation() -> Error {
+    Error::data_loss("an IPC message does not start with a continuation marker")
+}
+
+fn length(bytes: [u8; 4]) -> Result<usize> {
+    usize::try_from(i32::from_le_bytes(bytes))
+        .map_err(|_| Error::data_loss("an IPC message has metadata of a negative length"))
+}
+
 /// Reads the prefix of the message at `at`, which lies before the end of `bytes`.
 pub(super) fn read_prefix(bytes: &[u8], at: usize, framing: Framing) -> Result<Prefix> {
     let cut = || Error::data_loss("an IPC message is cut off in its prefix");
@@ -50,21 +73,17 @@ pub(super) fn read_prefix(bytes: &[u8], at: usize, framing: Framing) -> Result<P
         word.try_into().map_err(|_| cut())
     };
     let first = word(at)?;
-    let (length, start) = if first == CONTINUATION {
+    let (bytes_of_length, start) = if first == CONTINUATION {
         (word(at + 4)?, at + 8)
     } else if framing == Framing::CurrentOrLegacy {
         (first, at + 4)
     } else {
-        return Err(Error::data_loss(
-            "an IPC message does not start with a continuation marker",
-        ));
+        return Err(no_continuation());
     };
-    let length = i32::from_le_bytes(length);
+    let length = length(bytes_of_length)?;
     if length == 0 {
         return Ok(Prefix::EndOfStream(start));
     }
-    let length = usize::try_from(length)
-        .map_err(|_| Error::data_loss("an IPC message has metadata of a negative length"))?;
     let end = start.checked_add(length).ok_or_else(cut)?;
     if end > bytes.len() {
         return Err(Error::data_loss(format!(
@@ -82,14 +101,19 @@ pub(super) fn slice(bytes: &[u8], range: Range<usize>) -> Result<&[u8]> {
         .ok_or_else(|| Error::data_loss("an IPC message reaches beyond the bytes that hold it"))
 }
 
+/// How long the body of a message is.
+pub(super) fn body_length(message: &Message<'_>) -> Result<usize> {
+    usize::try_from(message.bodyLength())
+        .map_err(|_| Error::data_loss("an IPC message has a body of a negative length"))
+}
+
 /// The body of a message whose metadata ends at `start`.
 pub(super) fn body_range(
     bytes: &[u8],
     message: &Message<'_>,
     start: usize,
 ) -> Result<Range<usize>> {
-    let length = usize::try_from(message.bodyLength())
-        .map_err(|_| Error::data_loss("an IPC message has a body of a negative length"))?;
+    let length = body_length(message)?;
     match start.checked_add(length) {
         Some(end) if end <= bytes.len() => Ok(start..end),
         _ => Err(Error::data_loss(format!(

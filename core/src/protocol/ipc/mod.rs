@@ -15,6 +15,7 @@ mod message;
 mod schema;
 mod soundness;
 mod standalone;
+mod stream;
 
 pub use cut::cut_rows;
 pub use decode::Decoder;
@@ -22,3 +23,4 @@ pub use encode::{EncodeOptions, Encoder, Payload};
 pub use index::{IpcBatch, IpcIndex};
 pub use schema::{decode_schema, encode_schema};
 pub use standalone::{decode_batch, decode_batches, encode_batch, encode_batches};
+pub use stream::{Message, SEQUENCE_KEY, StreamDecoder, StreamEncoder, StreamEvent};
