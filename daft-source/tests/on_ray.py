@@ -27,6 +27,7 @@ import lightstream_core as core
 import pyarrow as pa
 import ray
 from daft import col
+from proxy import Kind, Proxy
 from serving import served, settled, traffic, until
 from test_queries import FLIGHTS, QUERIES, SCALE, UNSUPPORTED, Database, rows
 
@@ -153,6 +154,21 @@ def check_a_server_that_dies_is_an_error_with_its_place() -> None:
         said = _said(frame.collect)
         stopper.join()
     assert peer in said and 'table "t"' in said and "partition 0" in said and "DataLossError" in said, said
+
+
+def check_connections_of_workers_that_fail_are_made_good() -> None:
+    rows = pa.table({"id": range(20_000), "text": [f"row {n}" for n in range(20_000)]})
+    options = {"partitions": 4, "batch_rows": 500, "retries": 5, "retry_backoff": "1ms", "checksum": "crc32c"}
+    kinds: tuple[Kind, ...] = ("cut", "reset", "change")
+    with served({"t": rows}) as server:
+        port = int(server.url.rpartition(":")[2])
+        for kind in kinds:
+            for after_bytes in (500, 5_000, 100_000, 300_000):
+                with Proxy(port, kind, after_bytes) as proxy:
+                    frame = read_lightstream(f"lightstream://127.0.0.1:{proxy.port}/t", storage_options=options)
+                    found = frame.sort("id").to_arrow()
+                    assert proxy.has_struck, (kind, after_bytes)
+                assert found.to_pylist() == rows.to_pylist(), (kind, after_bytes)
 
 
 def check_an_error_of_the_source_fails_the_query() -> None:
