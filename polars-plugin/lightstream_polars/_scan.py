@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import polars as pl
+from lightstream_core import Connection, CredentialProvider
 
-from lightstream_polars._connection import Connection, CredentialProvider
 from lightstream_polars._progress import Progress, progress
 from lightstream_polars._table import RemoteTable
 

@@ -6,16 +6,18 @@ Decides what is asked of the server: columns, conditions, limit and snapshot. Re
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import lightstream_core as core
 import polars as pl
 
-from lightstream_polars._connection import Connection
+from lightstream_polars import _interrupts as interrupts
 from lightstream_polars._predicate import FLOAT_RULE, Translation, translate
 from lightstream_polars._types import IMPORT_RULES, imported
+
+T = TypeVar("T")
 
 _FINEST: Final = 1 << 20
 
@@ -50,10 +52,10 @@ class Plan:
 class RemoteTable:
     """A table: its columns as they are on the server and in Polars."""
 
-    def __init__(self, connection: Connection, snapshot: str | None) -> None:
+    def __init__(self, connection: core.Connection, snapshot: str | None) -> None:
         self.connection = connection
         self.snapshot = snapshot
-        self.name, self._described, scan = connection.request(lambda client: _describe(client, snapshot))
+        self.name, self._described, scan = self._request(lambda client: _describe(client, snapshot))
         self._fields = {field.name: field for field in scan.schema}
         if len(self._fields) != len(scan.schema):
             names = [field.name for field in scan.schema]
@@ -68,6 +70,10 @@ class RemoteTable:
 
     def __reduce__(self) -> tuple[object, ...]:
         return RemoteTable, (self.connection, self.snapshot)
+
+    def _request(self, make: Callable[[core.Client], T]) -> T:
+        """What a request gives. An interrupt ends the wait for it."""
+        return interrupts.call(lambda: make(self.connection.client))
 
     def predicate(self, expr: pl.Expr, prefix: str = "") -> Predicate:
         """A predicate on columns of the table, which it names with a prefix."""
@@ -123,7 +129,7 @@ class RemoteTable:
         positions = [self._positions[name] for name in columns]
         if partitions is None and not self.connection.is_set("partitions"):
             partitions = _PARTITIONS
-        return self.connection.request(
+        return self._request(
             lambda client: client.scan(
                 self.name,
                 columns=positions,

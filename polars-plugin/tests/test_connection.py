@@ -12,7 +12,6 @@ import pytest
 from conftest import served
 
 from lightstream_polars import scan_lightstream
-from lightstream_polars._connection import Connection
 
 LOCAL = pl.DataFrame({"id": [1, 2, 3]})
 
@@ -94,11 +93,7 @@ def test_a_token_may_stand_in_options_url_and_environment(doorman: Doorman, monk
 def test_a_token_is_neither_explained_nor_pickled(doorman: Doorman) -> None:
     remote = scan_lightstream(f"{doorman.url}?token=first")
     assert "first" not in remote.explain()
-    for name in ("token", "%74oken"):
-        connection = Connection(f"{doorman.url}?{name}=first&retries=2", None, None)
-        pickled = pickle.dumps(connection)
-        assert b"first" not in pickled
-        assert pickle.loads(pickled).url == f"{doorman.url}?retries=2"
+    assert b"first" not in pickle.dumps(remote)
 
 
 @pytest.mark.parametrize("provider", ["automatic", 5])
@@ -110,22 +105,3 @@ def test_a_provider_is_a_callable(server: core.Server, provider: Any) -> None:
 def test_no_provider_and_the_automatic_one_take_options_alone(server: core.Server) -> None:
     for provider in (None, "auto"):
         assert scan_lightstream(f"{server.url}/t", credential_provider=provider).collect().equals(LOCAL)
-
-
-def test_secrets_are_not_pickled() -> None:
-    options = {"token": "s3cret", "password": "s3cret", "header.authorization": "s3cret", "retries": 1}
-    pickled = pickle.dumps(Connection("lightstream://127.0.0.1:1/t", options, None))
-    assert b"s3cret" not in pickled
-    assert pickle.loads(pickled).options == {"retries": 1}
-
-
-def test_what_is_shown_of_a_url_has_no_secrets() -> None:
-    assert Connection("lightstream://me:s3cret@host:1/t?token=s3cret", None, None).shown == "lightstream://host:1/t"
-
-
-def test_options_are_found_wherever_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not Connection("lightstream://host/t", {}, None).is_set("partitions")
-    assert Connection("lightstream://host/t", {"partitions": 3}, None).is_set("partitions")
-    assert Connection("lightstream://host/t?partitions=3", {}, None).is_set("partitions")
-    monkeypatch.setenv("LIGHTSTREAM_PARTITIONS", "3")
-    assert Connection("lightstream://host/t", {}, None).is_set("partitions")

@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 from conftest import DEADLINE_SECONDS
 
+_HERE = Path(__file__).parent
+_MODULES = (str(_HERE), str(_HERE.parents[1] / "tests" / "python" / "support"))
+"""Where the tests' own modules are."""
+
 _QUERY = """
 import sys, threading
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[2:]
 from urllib.parse import urlsplit
 import lightstream_core as core
 import polars as pl
@@ -32,12 +36,12 @@ with core.serve({"t": rows}) as server:
             print("waiting", flush=True)
 
         threading.Thread(target=tell, daemon=True).start()
-        remote.collect(engine=sys.argv[2])
+        remote.collect(engine=sys.argv[1])
 """
 
 
 def test_an_interrupt_ends_the_wait(engine: str) -> None:
-    command = [sys.executable, "-c", _QUERY, str(Path(__file__).parent), engine]
+    command = [sys.executable, "-c", _QUERY, engine, *_MODULES]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -54,7 +58,7 @@ def test_an_interrupt_ends_the_wait(engine: str) -> None:
 
 _DAEMON = """
 import sys, threading
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[2:]
 import lightstream_core as core
 import polars as pl
 from conftest import until
@@ -78,12 +82,12 @@ class Endless:
 
 server = core.serve({"endless": lambda: Endless()})
 remote = scan_lightstream(f"{server.url}/endless")
-threading.Thread(target=lambda: remote.collect(engine=sys.argv[2]), daemon=True).start()
+threading.Thread(target=lambda: remote.collect(engine=sys.argv[1]), daemon=True).start()
 until(lambda: server.stats()["active_scans"] > 0, "nothing is read")
 """
 
 
 def test_the_interpreter_ends_while_a_daemon_reads(engine: str) -> None:
-    command = [sys.executable, "-c", _DAEMON, str(Path(__file__).parent), engine]
+    command = [sys.executable, "-c", _DAEMON, engine, *_MODULES]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
     assert "waiting" in done.stdout

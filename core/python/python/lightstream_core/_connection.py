@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Literal, Mapping, Optional, Tuple, Union
 from urllib.parse import parse_qs, urlsplit
 
 from . import _native
@@ -14,7 +14,7 @@ CredentialProvider = Callable[[], Union[Mapping[str, str], Tuple[Mapping[str, st
 
 
 class Connection:
-    """A server, and the table that the URL names.
+    """A server, and the table that the URL names. ``"auto"`` leaves credentials to options and environment, as None does.
 
     It can be pickled: what is pickled holds no secrets but the credential provider, which travels as it is. Another process
     connects for itself, and takes secrets from the provider or its own environment. Nothing is sent before its client is
@@ -25,15 +25,17 @@ class Connection:
         self,
         url: str,
         options: Optional[Mapping[str, Any]] = None,
-        credential_provider: Optional[CredentialProvider] = None,
+        credential_provider: Union[CredentialProvider, Literal["auto"], None] = None,
     ) -> None:
-        if credential_provider is not None and not callable(credential_provider):
+        provider = None if isinstance(credential_provider, str) else credential_provider
+        if credential_provider not in (None, "auto") and not callable(provider):
             raise TypeError(
-                f"credential_provider is a callable that returns options, or None, not {type(credential_provider).__name__}"
+                'credential_provider is a callable that returns options, "auto" or None, not '
+                f"{type(credential_provider).__name__}"
             )
         self.url = url
         self.options: Dict[str, Any] = dict(options or {})
-        self.credential_provider = credential_provider
+        self.credential_provider = provider
         # What cannot be understood is said now.
         self.shown = self._reset()
 
