@@ -1,13 +1,14 @@
 //! Arrow's C data interface through Python capsules, both ways, without copying.
 //!
-//! What comes in is believed, as the interface has it: it was made by code in this process.
+//! What comes in was made by code in this process. What can be checked of it is, before it is used; that buffers are as
+//! long as they must be is believed, as the interface does not tell.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
-use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type, to_ffi};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StructArray, make_array};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use lightstream_core::Error;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::errors::to_python;
+use crate::shape;
+use crate::stream::ArrayStream;
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -77,17 +80,32 @@ fn export<'py>(
     }
 }
 
-/// The rows of an object with `__arrow_c_stream__`, unread; `None` where it has none.
+/// An array that was exported, under the type that was exported with it.
 ///
 /// # Errors
-/// What the object raises; `invalid_argument` where its rows are no batches.
-pub(crate) fn stream_of(value: &Bound<'_, PyAny>) -> PyResult<Option<ArrowArrayStreamReader>> {
+/// `CDataInterface` and `InvalidArgumentError` where it does not match the type, or its values are not sound.
+pub(crate) fn imported(
+    array: FFI_ArrowArray,
+    data_type: &DataType,
+) -> Result<ArrayRef, ArrowError> {
+    shape::check(&array, data_type)?;
+    // SAFETY: the array has the buffers and children that the type wants; how long buffers are is believed.
+    let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
+    data.validate_full()?;
+    Ok(make_array(data))
+}
+
+/// The arrays of an object with `__arrow_c_stream__`, unread; `None` where it has none.
+///
+/// # Errors
+/// What the object raises; `invalid_argument` where the stream cannot say its type.
+pub(crate) fn stream_of(value: &Bound<'_, PyAny>) -> PyResult<Option<ArrayStream>> {
     let py = value.py();
     let Some(capsule) = export(value, intern!(py, "__arrow_c_stream__"))? else {
         return Ok(None);
     };
     let stream = take_stream(&capsule)?;
-    ArrowArrayStreamReader::try_new(stream)
+    ArrayStream::try_new(stream)
         .map(Some)
         .map_err(|error| broken(py, error))
 }
@@ -103,9 +121,8 @@ pub(crate) fn array_of(value: &Bound<'_, PyAny>) -> PyResult<Option<(Field, Arra
     };
     let (array, schema) = take_array(&exported)?;
     let field = Field::try_from(&schema).map_err(|error| broken(py, error))?;
-    // SAFETY: the two were exported together.
-    let data = unsafe { from_ffi(array, &schema) }.map_err(|error| broken(py, error))?;
-    Ok(Some((field, make_array(data))))
+    let array = imported(array, field.data_type()).map_err(|error| broken(py, error))?;
+    Ok(Some((field, array)))
 }
 
 /// The rows of an object with `__arrow_c_array__` whose items are structs; `None` where it has no array.
@@ -155,7 +172,14 @@ pub(crate) fn field_of(value: &Bound<'_, PyAny>) -> PyResult<Field> {
 /// # Errors
 /// As [`field_of`], and `TypeError` for a single type.
 pub(crate) fn schema_of(value: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
-    let field = field_of(value)?;
+    schema_of_rows(&field_of(value)?)
+}
+
+/// The schema of rows that are structs of this type.
+///
+/// # Errors
+/// `TypeError` for another type.
+pub(crate) fn schema_of_rows(field: &Field) -> PyResult<SchemaRef> {
     match field.data_type() {
         DataType::Struct(fields) => Ok(Arc::new(Schema::new_with_metadata(
             fields.clone(),
@@ -176,45 +200,19 @@ pub(crate) fn values_of(value: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     if let Some((_, array)) = array_of(value)? {
         return Ok(array);
     }
-    let Some(capsule) = export(value, intern!(py, "__arrow_c_stream__"))? else {
+    let Some(mut stream) = stream_of(value)? else {
         return Err(PyTypeError::new_err(format!(
             "{} has neither __arrow_c_array__ nor __arrow_c_stream__",
             value.get_type().name()?
         )));
     };
-    let mut stream = take_stream(&capsule)?;
-    let chunks = stream_arrays(&mut stream).map_err(|error| broken(py, error))?;
+    // An empty one first, so that there is one.
+    let mut chunks = vec![arrow_array::new_empty_array(stream.field().data_type())];
+    while let Some(chunk) = stream.next().map_err(|error| broken(py, error))? {
+        chunks.push(chunk);
+    }
     let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
     arrow_select::concat::concat(&chunks).map_err(|error| broken(py, error))
-}
-
-/// The chunks of a stream of arrays of any type, and an empty one, so that there is one.
-fn stream_arrays(stream: &mut FFI_ArrowArrayStream) -> Result<Vec<ArrayRef>, ArrowError> {
-    let missing = || ArrowError::CDataInterface("a stream without its functions".to_owned());
-    let (get_schema, get_next) = (
-        stream.get_schema.ok_or_else(missing)?,
-        stream.get_next.ok_or_else(missing)?,
-    );
-    let failed = |code| ArrowError::CDataInterface(format!("the stream failed with code {code}"));
-    let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: the stream is valid and not released; the schema is written by it.
-    match unsafe { get_schema(stream, &raw mut schema) } {
-        0 => {}
-        code => return Err(failed(code)),
-    }
-    let data_type = DataType::try_from(&schema)?;
-    let mut chunks = vec![arrow_array::new_empty_array(&data_type)];
-    loop {
-        let mut array = FFI_ArrowArray::empty();
-        // SAFETY: as above.
-        match unsafe { get_next(stream, &raw mut array) } {
-            0 if array.is_released() => return Ok(chunks),
-            0 => {}
-            code => return Err(failed(code)),
-        }
-        // SAFETY: the array is of the stream's schema.
-        chunks.push(make_array(unsafe { from_ffi(array, &schema) }?));
-    }
 }
 
 /// A schema as a capsule.

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::ArrowError;
+use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use futures::StreamExt;
 use lightstream_core::server::{RowSource, RowStream};
@@ -15,9 +14,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tokio::sync::Semaphore;
 
-use crate::capsule;
 use crate::errors::from_python;
 use crate::exit;
+use crate::incoming::{Fault, Incoming};
 
 /// A callable that returns an Arrow stream or array.
 pub(crate) struct Factory(Arc<Py<PyAny>>);
@@ -28,15 +27,20 @@ impl Factory {
     }
 }
 
-type Reader = Box<dyn RecordBatchReader + Send>;
-
 /// A stream that another part of the program makes, which may enter Python when asked and when dropped.
-struct Foreign(Option<Reader>);
+struct Foreign(Option<Incoming>);
 
 impl Foreign {
-    fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let next = self.0.as_mut()?.next()?;
-        Some(next.map_err(|error| failed(&error)))
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(rows) = &mut self.0 else {
+            return Ok(None);
+        };
+        rows.next().map_err(|fault| match fault {
+            Fault::Broken(error) => unmade(error),
+            Fault::Raised(raised) => {
+                Python::try_attach(|py| unmade(from_python(py, &raised))).unwrap_or_else(ending)
+            }
+        })
     }
 }
 
@@ -51,15 +55,8 @@ impl Drop for Foreign {
     }
 }
 
-fn failed(error: &ArrowError) -> Error {
-    let message = match error {
-        // Whatever the maker of the rows said, without arrow's own words around it.
-        ArrowError::CDataInterface(message) => message.clone(),
-        other => other.to_string(),
-    };
-    Error::internal(format!(
-        "the rows of the table could not be made: {message}"
-    ))
+fn unmade(error: Error) -> Error {
+    error.context("the rows of the table could not be made")
 }
 
 fn ending() -> Error {
@@ -80,36 +77,16 @@ async fn in_python<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) 
     .await
 }
 
-fn call(callable: &Py<PyAny>) -> Result<Reader> {
+fn call(callable: &Py<PyAny>) -> Result<Incoming> {
     let made = Python::try_attach(|py| {
-        let made = callable.bind(py).call0().and_then(|made| rows_of(&made)?.ok_or_else(|| {
+        let made = callable.bind(py).call0().and_then(|made| Incoming::of(&made)?.ok_or_else(|| {
             PyTypeError::new_err(
                 "what makes a table must return something with __arrow_c_stream__ or __arrow_c_array__",
             )
         }));
-        made.map_err(|raised| {
-            from_python(py, &raised).context("the rows of the table could not be made")
-        })
+        made.map_err(|raised| unmade(from_python(py, &raised)))
     });
     made.ok_or_else(ending)?
-}
-
-/// The rows of anything that exports an Arrow stream or array; `None` where it does neither.
-///
-/// # Errors
-/// What the object raises.
-pub(crate) fn rows_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
-    if let Some(stream) = capsule::stream_of(value)? {
-        return Ok(Some(Box::new(stream)));
-    }
-    let Some(batch) = capsule::batch_of(value)? else {
-        return Ok(None);
-    };
-    let schema = batch.schema();
-    let batches = [Ok(batch)].into_iter();
-    Ok(Some(Box::new(arrow_array::RecordBatchIterator::new(
-        batches, schema,
-    ))))
 }
 
 #[async_trait]
@@ -117,18 +94,16 @@ impl RowSource for Factory {
     async fn open(&self) -> Result<RowStream> {
         let callable = Arc::clone(&self.0);
         let opened = in_python(move || {
-            call(&callable).map(|reader| {
-                let schema = reader.schema();
-                (schema, Foreign(Some(reader)))
+            call(&callable).map(|rows| {
+                let schema = Arc::clone(rows.schema());
+                (schema, Foreign(Some(rows)))
             })
         });
         let (schema, foreign) = opened.await??;
         let batches = futures::stream::try_unfold(foreign, |mut foreign| async move {
-            let pulled = in_python(move || foreign.next().map(|batch| (batch, foreign)));
-            match pulled.await? {
-                None => Ok(None),
-                Some((batch, foreign)) => Ok(Some((batch?, foreign))),
-            }
+            let pulled = in_python(move || (foreign.next(), foreign));
+            let (next, foreign) = pulled.await?;
+            Ok(next?.map(|batch| (batch, foreign)))
         });
         Ok(RowStream {
             schema,

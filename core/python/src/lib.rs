@@ -10,6 +10,7 @@ mod errors;
 mod exit;
 mod expr;
 mod factory;
+mod incoming;
 mod options;
 mod partition;
 mod reader;
@@ -18,6 +19,8 @@ mod runtime;
 mod scan;
 mod schema;
 mod serve;
+mod shape;
+mod stream;
 mod table;
 mod types;
 

@@ -51,6 +51,18 @@ impl PyReader {
         self.rows.get().or_raise(py)
     }
 
+    /// For whoever takes it for rows that are yet to come.
+    ///
+    /// # Errors
+    /// `invalid_argument` where it was read to its end, closed or handed over.
+    pub(crate) fn refuse_where_ended(&self, py: Python<'_>) -> PyResult<()> {
+        if self.own_rows(py)?.is_over() {
+            let error = Error::invalid_argument("this reader was read to its end or closed before");
+            return Err(to_python(py, &error));
+        }
+        Ok(())
+    }
+
     fn sum(&self, py: Python<'_>, of: fn(&ReadMetrics) -> u64) -> PyResult<u64> {
         let rows = self.rows.get().or_raise(py)?;
         Ok(rows.metrics().iter().map(|metrics| of(metrics)).sum())

@@ -93,6 +93,11 @@ impl Rows {
         &self.metrics
     }
 
+    /// Whether all rows were given, or it was closed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst) || self.is_closed.load(Ordering::SeqCst)
+    }
+
     fn given_back(&self) -> MutexGuard<'_, VecDeque<RecordBatch>> {
         self.given_back
             .lock()

@@ -15,7 +15,8 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::credentials::Checker;
 use crate::errors::{IntoPython, to_python};
-use crate::factory::{Factory, rows_of};
+use crate::factory::Factory;
+use crate::incoming::{Fault, Incoming};
 use crate::runtime::{Owned, runtime, wait};
 
 /// Connections are let go after so long even where a server is stopped at once: its places are free by then.
@@ -132,20 +133,20 @@ impl PyServer {
 }
 
 /// All rows of a stream, pulled without Python's lock.
-fn in_memory(
-    py: Python<'_>,
-    mut rows: Box<dyn arrow_array::RecordBatchReader + Send>,
-) -> PyResult<MemoryTable> {
-    let schema = rows.schema();
+fn in_memory(py: Python<'_>, mut rows: Incoming) -> PyResult<MemoryTable> {
+    let schema = Arc::clone(rows.schema());
     let mut batches = Vec::new();
     loop {
         py.check_signals()?;
-        let next = py.detach(|| rows.next());
-        match next.transpose() {
+        match py.detach(|| rows.next()) {
             Ok(Some(batch)) => batches.push(batch),
             Ok(None) => break,
-            Err(error) => {
-                let error = Error::invalid_argument(format!("the rows cannot be read: {error}"));
+            Err(Fault::Raised(raised)) => return Err(raised),
+            Err(Fault::Broken(error)) => {
+                let error = Error::invalid_argument(format!(
+                    "the rows cannot be read: {}",
+                    error.detail().message
+                ));
                 return Err(to_python(py, &error));
             }
         }
@@ -157,7 +158,7 @@ fn in_memory(
 
 fn table(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Table>> {
     let py = value.py();
-    if let Some(rows) = rows_of(value)? {
+    if let Some(rows) = Incoming::of(value)? {
         return Ok(Arc::new(in_memory(py, rows)?));
     }
     let is_path = value.is_instance_of::<pyo3::types::PyString>() || value.hasattr("__fspath__")?;

@@ -43,7 +43,7 @@ def test_what_cannot_be_understood_is_refused_at_once() -> None:
 def test_a_client_is_made_once_and_when_it_is_wanted() -> None:
     with ls.serve({"t": pa.table({"a": [1]})}) as server:
         for provider in (None, "auto"):
-            connection = ls.Connection(f"{server.url}/t", None, provider)  # type: ignore[arg-type]
+            connection = ls.Connection(f"{server.url}/t", None, provider)
             assert server.stats()["connections"] == (0 if provider is None else 1)
             assert pa.table(connection.client.scan()).num_rows == 1
             assert connection.client is connection.client
