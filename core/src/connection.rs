@@ -385,6 +385,11 @@ impl FrameWriter {
         Ok(())
     }
 
+    /// Tells the peer that nothing more will come.
+    pub(crate) async fn shut_down(&mut self) -> Result<()> {
+        self.write.shutdown().await.map_err(lost)
+    }
+
     /// Hands as much of the queue to the system as it takes.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
         let mut slices = [IoSlice::new(&[]); SEGMENTS_AT_ONCE];

@@ -31,10 +31,11 @@ use crate::protocol::messages::{self, request, response};
 use crate::protocol::plan::{Partition, ScanPlan};
 use crate::protocol::request::ScanRequest;
 use crate::protocol::table::{TableEntry, TableInfo, TableKind};
-use crate::transport::Location;
+use crate::transport::{Location, ParsedUrl};
 
 pub use credentials::TokenProvider;
 pub use in_flight::Batches;
+pub use plain::PlainWriter;
 pub use reader::{PartitionReader, ReadMetrics};
 pub use residual::Residual;
 pub use scan::{PlannedScan, ScanReader};
@@ -44,6 +45,23 @@ const REMOTE_STREAMS: u32 = 4;
 
 /// Shorter partitions are read over one connection.
 const STRIPED_FROM_BYTES: u64 = 64 << 20;
+
+/// The options in force: those that are given, then those in the URL, then those in the environment.
+fn options_of(parsed: &ParsedUrl, given: Options) -> Result<Options> {
+    let mut in_url = Options::default();
+    for (name, value) in &parsed.options {
+        in_url.set(name, value)?;
+    }
+    let options = given.or(in_url).or(Options::from_env()?);
+    options.check()?;
+    if options.tls == Some(TlsMode::SkipVerify) {
+        tracing::warn!(
+            server = %parsed.location,
+            "tls=skip-verify: whoever answers is believed to be the server, and can read and change everything"
+        );
+    }
+    Ok(options)
+}
 
 /// A client of one server. Clones share its connections.
 ///
@@ -121,18 +139,7 @@ impl Client {
         provider: Option<Arc<dyn TokenProvider>>,
     ) -> Result<Self> {
         let parsed = Location::parse(url)?;
-        let mut in_url = Options::default();
-        for (name, value) in &parsed.options {
-            in_url.set(name, value)?;
-        }
-        let options = options.or(in_url).or(Options::from_env()?);
-        options.check()?;
-        if options.tls == Some(TlsMode::SkipVerify) {
-            tracing::warn!(
-                server = %parsed.location,
-                "tls=skip-verify: whoever answers is believed to be the server, and can read and change everything"
-            );
-        }
+        let options = options_of(&parsed, options)?;
         let credentials = Credentials::new(provider, &options);
         let options = Arc::new(options);
         let plain = if parsed.location.scheme.is_plain() {

@@ -13,6 +13,7 @@ mod ipc_limits;
 mod ipc_payloads;
 mod lifetimes;
 mod limits;
+mod plain;
 mod planned_scans;
 mod proto;
 mod replicas;

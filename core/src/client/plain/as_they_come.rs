@@ -89,9 +89,11 @@ impl Lanes {
             match batches.poll_next_unpin(&mut for_all) {
                 Poll::Pending => continue,
                 Poll::Ready(Some(Ok(batch))) => {
+                    // While the connection is held, so that nobody finds it at its end before.
+                    let added = lock(&self.numbers).add(batch.sequence);
                     drop(lane);
                     self.waiting.wake_others(reader);
-                    lock(&self.numbers).add(batch.sequence)?;
+                    added?;
                     return Poll::Ready(Ok(Some(batch)));
                 }
                 Poll::Ready(Some(Err(error))) => {

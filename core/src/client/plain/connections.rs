@@ -54,6 +54,21 @@ impl Connections {
         }
     }
 
+    /// The connections that rows are sent over: so many, unless it listens. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`Connections::readers`].
+    pub(super) async fn writers(&self, count: u32) -> Result<Vec<ByteStream>> {
+        if let Some(count) = self.listen {
+            return self.accept(count).await;
+        }
+        let mut streams = Vec::new();
+        for _ in 0..count {
+            streams.push(self.connect().await?);
+        }
+        Ok(streams)
+    }
+
     async fn connect(&self) -> Result<ByteStream> {
         let timeout = self.timeout.unwrap_or(CONNECT_TIMEOUT);
         transport::connect(&self.location, &self.security, timeout).await

@@ -12,6 +12,9 @@ mod numbers;
 mod reader;
 mod source;
 mod stream;
+mod writer;
 
 pub(super) use self::reader::PlainReader;
+pub use self::writer::PlainWriter;
+
 pub(super) use self::source::{Source, no_requests};

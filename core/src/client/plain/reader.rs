@@ -129,7 +129,13 @@ impl PlainReader {
             });
             self.left = self.left.map(|left| left.saturating_sub(rows as u64));
             self.metrics.rows.fetch_add(rows as u64, Ordering::Relaxed);
-            return Ok(Some(batch.slice(0, rows)));
+            // Cutting nothing off is not the same for every type of array.
+            let is_whole = rows == batch.num_rows();
+            return Ok(Some(if is_whole {
+                batch
+            } else {
+                batch.slice(0, rows)
+            }));
         }
         Ok(None)
     }

@@ -274,14 +274,20 @@ fn joined(parts: &[Buffer]) -> Vec<u8> {
 /// The same messages, the batch among them with its number.
 fn numbered(mut parts: Parts, sequence: u64) -> Result<Vec<Buffer>> {
     let broken = || Error::internal("an IPC message that was just made cannot be read");
+    // What was made here is sound, and may be as large as the batch wants it.
+    let own = DecodeLimits {
+        message_bytes: u64::MAX,
+        depth: usize::MAX,
+        ..DecodeLimits::default()
+    };
     let mut out = Vec::new();
     while !parts.0.is_empty() {
         let head = parts.take(PREFIX_BYTES);
         let prefix = joined(&head).try_into().map_err(|_| broken())?;
         let length = message::metadata_length(prefix)?.ok_or_else(broken)?;
         let metadata = joined(&parts.take(length));
-        let parsed = arrow_ipc::root_as_message(&metadata)
-            .map_err(|error| broken().with_source(error.to_string()))?;
+        let parsed =
+            message::parse(&metadata, &own).map_err(|error| broken().with_source(error))?;
         if parsed.header_type() == MessageHeader::RecordBatch {
             out.push(Buffer::from_vec(numbered_batch(&parsed, sequence)?));
         } else {
