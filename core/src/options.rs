@@ -99,7 +99,7 @@ options! {
     tls_key: String = text;
     /// The name that the server's certificate must be for: a name or address. By default the host of the URL.
     tls_server_name: String = text;
-    /// Longest wait for a connection: a duration. Default `10s`.
+    /// Longest wait for a connection, and for a provider of tokens: a duration. Default `10s`.
     connect_timeout: Duration = duration;
     /// Longest silence of a server while an answer is awaited: a duration. Default `60s`.
     read_timeout: Duration = duration;

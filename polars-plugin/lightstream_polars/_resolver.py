@@ -39,6 +39,9 @@ class TableResolver(LazyFrameResolver):
 
     def frame(self) -> pl.LazyFrame:
         """The table's own columns under their own names."""
+        if not self._table.schema:
+            # A selection of no columns has no rows.
+            return self.lazy().drop(_HEIGHT)
         return self.lazy().select(pl.col(_PREFIX + name).alias(name) for name in self._table.schema)
 
     def schema(self) -> pl.Schema:

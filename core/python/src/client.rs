@@ -1,6 +1,7 @@
 //! Clients: what a server has, and scans of it.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +9,16 @@ use std::time::Duration;
 use lightstream_core::client::Client;
 use lightstream_core::protocol::request::ScanRequest;
 use lightstream_core::transport::Location;
-use lightstream_core::{Error, Result};
-use pyo3::exceptions::PyTypeError;
+
+use lightstream_core::{Error, Result, TlsMode};
+use pyo3::exceptions::{PyRuntimeWarning, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arguments;
 use crate::asyncio;
 use crate::credentials::Provider;
-use crate::errors::{IntoPython, to_python};
+use crate::errors::IntoPython;
 use crate::expr::{Where, float_rule};
 use crate::options::{self, OptionMap};
 use crate::runtime::{Owned, wait};
@@ -53,6 +56,18 @@ impl PyClient {
         })
     }
 
+    /// Says so where nobody checks whom this talks to.
+    fn warned(self, py: Python<'_>) -> PyResult<Self> {
+        if self.client.get().or_raise(py)?.options().tls == Some(TlsMode::SkipVerify) {
+            let text = CString::new(format!(
+                "{}: tls=skip-verify: whoever answers is believed to be the server, and can read and change everything",
+                self.url
+            ))?;
+            PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
+        }
+        Ok(self)
+    }
+
     async fn connected(self) -> Result<Self> {
         self.client.get()?.ping().await?;
         Ok(self)
@@ -63,12 +78,17 @@ impl PyClient {
     }
 
     fn table_name(&self, py: Python<'_>, name: Option<String>) -> PyResult<String> {
-        name.or_else(|| self.table.clone()).ok_or_else(|| {
-            let error = Error::invalid_argument(
+        match name.or_else(|| self.table.clone()) {
+            Some(name) if name.is_empty() => Err(arguments::refused(
+                py,
+                "the name of a table is not empty; None stands for the table of the URL",
+            )),
+            Some(name) => Ok(name),
+            None => Err(arguments::refused(
+                py,
                 "no table is named, neither here nor in the URL that was connected to",
-            );
-            to_python(py, &error)
-        })
+            )),
+        }
     }
 
     fn describe(
@@ -107,8 +127,8 @@ impl PyClient {
         columns: Option<Bound<'_, PyAny>>,
         r#where: Option<Bound<'_, PyAny>>,
         float_rule_name: Option<&str>,
-        limit: Option<u64>,
-        partitions: Option<u32>,
+        limit: Option<Bound<'_, PyAny>>,
+        partitions: Option<Bound<'_, PyAny>>,
         ordered: Option<bool>,
         snapshot: Option<String>,
         types: Option<BTreeMap<String, String>>,
@@ -116,9 +136,9 @@ impl PyClient {
     ) -> PyResult<Ask> {
         let client = self.core(py)?;
         let request = ScanRequest {
-            limit,
+            limit: arguments::number("limit", limit.as_ref(), 0)?,
             snapshot,
-            max_partitions: at_least_one(py, partitions)?,
+            max_partitions: arguments::narrow("partitions", partitions.as_ref(), 1)?,
             ordered: ordered.unwrap_or(client.options().ordered.unwrap_or(false)),
             ..ScanRequest::table(self.table_name(py, table)?)
         };
@@ -136,11 +156,11 @@ impl PyClient {
         &self,
         py: Python<'_>,
         sql: String,
-        partitions: Option<u32>,
+        partitions: Option<Bound<'_, PyAny>>,
         types: Option<BTreeMap<String, String>>,
     ) -> PyResult<Ask> {
         let request = ScanRequest {
-            max_partitions: at_least_one(py, partitions)?,
+            max_partitions: arguments::narrow("partitions", partitions.as_ref(), 1)?,
             ..ScanRequest::sql(sql)
         };
         Ok(self.ask(
@@ -148,14 +168,6 @@ impl PyClient {
             Rules::try_new(types.unwrap_or_default()).or_raise(py)?,
         ))
     }
-}
-
-fn at_least_one(py: Python<'_>, partitions: Option<u32>) -> PyResult<Option<u32>> {
-    if partitions == Some(0) {
-        let error = Error::invalid_argument("a scan has at least one partition");
-        return Err(to_python(py, &error));
-    }
-    Ok(partitions)
 }
 
 fn residual_by(name: &str) -> Result<ResidualBy> {
@@ -269,8 +281,8 @@ impl PyClient {
         columns: Option<Bound<'_, PyAny>>,
         r#where: Option<Bound<'_, PyAny>>,
         float_rule: Option<&str>,
-        limit: Option<u64>,
-        partitions: Option<u32>,
+        limit: Option<Bound<'_, PyAny>>,
+        partitions: Option<Bound<'_, PyAny>>,
         ordered: Option<bool>,
         snapshot: Option<String>,
         types: Option<BTreeMap<String, String>>,
@@ -296,8 +308,8 @@ impl PyClient {
         columns: Option<Bound<'_, PyAny>>,
         r#where: Option<Bound<'_, PyAny>>,
         float_rule: Option<&str>,
-        limit: Option<u64>,
-        partitions: Option<u32>,
+        limit: Option<Bound<'_, PyAny>>,
+        partitions: Option<Bound<'_, PyAny>>,
         ordered: Option<bool>,
         snapshot: Option<String>,
         types: Option<BTreeMap<String, String>>,
@@ -317,7 +329,7 @@ impl PyClient {
         &self,
         py: Python<'_>,
         sql: String,
-        partitions: Option<u32>,
+        partitions: Option<Bound<'_, PyAny>>,
         types: Option<BTreeMap<String, String>>,
     ) -> PyResult<PyScan> {
         let ask = self.query_ask(py, sql, partitions, types)?;
@@ -330,7 +342,7 @@ impl PyClient {
         &self,
         py: Python<'py>,
         sql: String,
-        partitions: Option<u32>,
+        partitions: Option<Bound<'_, PyAny>>,
         types: Option<BTreeMap<String, String>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let ask = self.query_ask(py, sql, partitions, types)?;
@@ -364,7 +376,9 @@ pub(crate) fn connect(
 ) -> PyResult<PyClient> {
     let options = options::collect(storage_options, options)?;
     let provider = Provider::of(credential_provider, py)?;
-    let client = PyClient::try_new(url, &options, provider).or_raise(py)?;
+    let client = PyClient::try_new(url, &options, provider)
+        .or_raise(py)?
+        .warned(py)?;
     wait(py, client.connected())
 }
 
@@ -380,7 +394,9 @@ pub(crate) fn connect_async<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = options::collect(storage_options, options)?;
     let provider = Provider::of(credential_provider, py)?;
-    let client = PyClient::try_new(url, &options, provider).or_raise(py)?;
+    let client = PyClient::try_new(url, &options, provider)
+        .or_raise(py)?
+        .warned(py)?;
     asyncio::simple(py, client.connected())
 }
 
@@ -395,7 +411,9 @@ pub(crate) fn _client(
 ) -> PyResult<PyClient> {
     let options = options::collect(storage_options, None)?;
     let provider = Provider::of(credential_provider, py)?;
-    PyClient::try_new(url, &options, provider).or_raise(py)
+    PyClient::try_new(url, &options, provider)
+        .or_raise(py)?
+        .warned(py)
 }
 
 /// A URL without its query, and the options and those of its query, without secrets.

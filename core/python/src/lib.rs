@@ -1,6 +1,7 @@
 //! `lightstream_core._native`: the transport core from Python. Arrow data crosses as PyCapsules alone, so no other
 //! package's version has to match.
 
+mod arguments;
 mod asyncio;
 mod batch;
 mod capsule;

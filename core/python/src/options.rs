@@ -9,6 +9,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 
+use crate::arguments;
+
 /// Options by name, as the core reads them.
 pub(crate) type OptionMap = BTreeMap<String, String>;
 
@@ -60,15 +62,15 @@ fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
 /// Options from keywords, and below them those of a mapping. None stands for an option that is not set.
 ///
 /// # Errors
-/// `TypeError` for values of other types. Names and values are checked by [`parse`].
+/// `TypeError` for what is no mapping, and for values of other types. Names and values are checked by [`parse`].
 pub(crate) fn collect(
     storage_options: Option<&Bound<'_, PyAny>>,
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<OptionMap> {
     let mut options = OptionMap::new();
     if let Some(mapping) = storage_options {
-        for item in mapping.call_method0("items")?.try_iter()? {
-            let (name, value): (String, Bound<'_, PyAny>) = item?.extract()?;
+        for item in arguments::items("storage_options", mapping)? {
+            let (name, value) = arguments::named("storage_options", &item?)?;
             if !value.is_none() {
                 options.insert(name.clone(), text(&name, &value)?);
             }

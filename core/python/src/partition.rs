@@ -12,6 +12,7 @@ use lightstream_core::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+use crate::arguments;
 use crate::client::PyClient;
 use crate::errors::IntoPython;
 use crate::options::{self, OptionMap};
@@ -162,9 +163,10 @@ impl PyPartition {
     fn read(
         &self,
         py: Python<'_>,
-        limit: Option<u64>,
+        limit: Option<Bound<'_, PyAny>>,
         client: Option<PyRef<'_, PyClient>>,
     ) -> PyResult<PyReader> {
+        let limit = arguments::number("limit", limit.as_ref(), 0)?;
         let client = match &client {
             Some(given) => &given.core(py)?,
             None => self.client().or_raise(py)?,

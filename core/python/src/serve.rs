@@ -7,12 +7,14 @@ use std::time::Duration;
 use lightstream_core::Error;
 use lightstream_core::protocol::ticket::TicketKey;
 use lightstream_core::server::{
-    MappedIpcTable, MemoryTable, Server, StatsReader, StreamTable, Table,
+    MappedIpcTable, MemoryTable, Server, ServerLimits, StatsReader, StreamTable, Table, TlsFiles,
+    TokenFile,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::arguments;
 use crate::credentials::Checker;
 use crate::errors::{IntoPython, to_python};
 use crate::factory::Factory;
@@ -156,7 +158,7 @@ fn in_memory(py: Python<'_>, mut rows: Incoming) -> PyResult<MemoryTable> {
         .or_raise(py)
 }
 
-fn table(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Table>> {
+fn table(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Table>> {
     let py = value.py();
     if let Some(rows) = Incoming::of(value)? {
         return Ok(Arc::new(in_memory(py, rows)?));
@@ -174,39 +176,102 @@ fn table(value: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Table>> {
         ))));
     }
     Err(PyTypeError::new_err(format!(
-        "a table is something with __arrow_c_stream__ or __arrow_c_array__, the path of an Arrow IPC file, or a callable \
-         that returns one of the first two, not {}",
+        "table {name:?}: a table is something with __arrow_c_stream__ or __arrow_c_array__, the path of an Arrow IPC \
+         file, or a callable that returns one of the first two, not {}",
         value.get_type().name()?
     )))
 }
 
+/// The files of a certificate.
+///
+/// # Errors
+/// `invalid_argument` where one is given without those that it needs.
+fn certificate(
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    client_ca: Option<PathBuf>,
+) -> Result<Option<TlsFiles>, Error> {
+    match (cert, key, client_ca) {
+        (None, None, None) => Ok(None),
+        (Some(cert), Some(key), client_ca) => Ok(Some(TlsFiles {
+            cert,
+            key,
+            client_ca,
+        })),
+        (None, None, Some(_)) => Err(Error::invalid_argument(
+            "tls_client_ca needs tls_cert and tls_key",
+        )),
+        (Some(_), None, _) => Err(Error::invalid_argument("tls_cert needs tls_key")),
+        (None, Some(_), _) => Err(Error::invalid_argument("tls_key needs tls_cert")),
+    }
+}
+
 /// Serves tables by name until it is stopped.
 #[pyfunction]
-#[pyo3(signature = (tables, *, listen=None, ticket_key=None, authenticator=None))]
+#[pyo3(signature = (
+    tables, *, listen=None, ticket_key=None, authenticator=None, token_file=None, tls_cert=None, tls_key=None,
+    tls_client_ca=None, max_connections=None, max_scans=None,
+))]
+#[allow(clippy::too_many_arguments)] // They are keywords.
 pub(crate) fn serve(
     py: Python<'_>,
     tables: &Bound<'_, PyAny>,
     listen: Option<&Bound<'_, PyAny>>,
     ticket_key: Option<Vec<u8>>,
     authenticator: Option<Py<PyAny>>,
+    token_file: Option<PathBuf>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_client_ca: Option<PathBuf>,
+    max_connections: Option<Bound<'_, PyAny>>,
+    max_scans: Option<Bound<'_, PyAny>>,
 ) -> PyResult<PyServer> {
+    let mut limits = ServerLimits::default();
+    if let Some(most) = arguments::narrow("max_connections", max_connections.as_ref(), 1)? {
+        limits.max_connections = most;
+    }
+    if let Some(most) = arguments::narrow("max_scans", max_scans.as_ref(), 1)? {
+        limits.max_scans = most;
+    }
+    let files = certificate(tls_cert, tls_key, tls_client_ca).or_raise(py)?;
+    let checker = Checker::of(authenticator, py)?;
+    if checker.is_some() && token_file.is_some() {
+        return Err(arguments::refused(
+            py,
+            "authenticator and token_file both say who may connect: give one of them",
+        ));
+    }
     let urls: Vec<String> = match listen {
         None => vec!["lightstream://127.0.0.1:0".to_owned()],
         Some(one) => match one.extract::<String>() {
             Ok(url) => vec![url],
-            Err(_) => one.extract()?,
+            Err(_) => one.extract().map_err(|_| {
+                PyTypeError::new_err("listen is a URL, or a sequence of URLs, as text")
+            })?,
         },
     };
-    let mut builder = Server::builder();
-    for item in tables.call_method0("items")?.try_iter()? {
-        let (name, value): (String, Bound<'_, PyAny>) = item?.extract()?;
-        builder = builder.shared_table(name, table(&value)?);
+    let mut builder = Server::builder().limits(limits);
+    for item in arguments::items("tables", tables)? {
+        let (name, value) = arguments::named("tables", &item?)?;
+        if name.is_empty() {
+            return Err(arguments::refused(
+                py,
+                "a table in tables has an empty name: nobody could ask for it",
+            ));
+        }
+        builder = builder.shared_table(name.clone(), table(&name, &value)?);
     }
     if let Some(secret) = ticket_key {
         builder = builder.ticket_key(TicketKey::from_secret(&secret).or_raise(py)?);
     }
-    if let Some(checker) = Checker::of(authenticator, py)? {
+    if let Some(checker) = checker {
         builder = builder.authenticator(checker);
+    }
+    if let Some(path) = token_file {
+        builder = builder.authenticator(TokenFile::try_new(path).or_raise(py)?);
+    }
+    if let Some(files) = files {
+        builder = builder.tls(files);
     }
     let server = wait(py, async move {
         let urls: Vec<&str> = urls.iter().map(String::as_str).collect();

@@ -9,6 +9,7 @@ from typing import Optional
 import lightstream_core as ls
 import pyarrow as pa
 import pytest
+from conftest import CEILING
 
 ROWS = pa.table({"a": list(range(1000))})
 
@@ -112,3 +113,23 @@ def test_a_token_from_the_environment_is_taken(gate: Gate, monkeypatch: pytest.M
     pickled = pickle.dumps(partition)
     monkeypatch.setenv("LIGHTSTREAM_TOKEN", "first")
     assert sum(batch.num_rows for batch in pickle.loads(pickled).read()) == 1000
+
+
+def test_a_provider_that_hangs_does_not_hold_up_the_scan_for_good(gate: Gate) -> None:
+    never = threading.Event()
+    tokens = iter(["stale"])
+
+    def provider() -> str:
+        for token in tokens:
+            return token
+        never.wait(CEILING)
+        return "first"
+
+    try:
+        # The second time, after a refusal, it hangs.
+        with pytest.raises(ls.DeadlineExceededError, match="no token was provided .* connect_timeout"):
+            ls.connect(gate.url, credential_provider=provider, connect_timeout=0.2)
+        with pytest.raises(ls.DeadlineExceededError, match="connect_timeout"):
+            ls.connect(gate.url, credential_provider=provider, connect_timeout=0.2)
+    finally:
+        never.set()

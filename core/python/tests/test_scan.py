@@ -196,3 +196,33 @@ def test_polars_reads_a_scan(client: ls.Client, numbers: pa.Table) -> None:
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame(client.scan("numbers", columns=["n", "text"], ordered=True, types={"utf8": "utf8_view"}))
     assert frame.equals(pl.from_arrow(numbers.select(["n", "text"])))
+
+
+def test_wrong_arguments_are_named(client: ls.Client) -> None:
+    wrong = [
+        (TypeError, "columns is a sequence", {"columns": "n"}),
+        (TypeError, "columns are all named", {"columns": [-1]}),
+        (ls.InvalidArgumentError, "limit is 0 or more, not -1", {"limit": -1}),
+        (ls.InvalidArgumentError, "limit is 0 or more, not 18446744073709551616", {"limit": 1 << 64}),
+        (TypeError, "limit is a whole number, not str", {"limit": "5"}),
+        (TypeError, "limit is a whole number, not bool", {"limit": True}),
+        (ls.InvalidArgumentError, "partitions is 1 or more, not 0", {"partitions": 0}),
+        (ls.InvalidArgumentError, "partitions is too large", {"partitions": 1 << 40}),
+        (TypeError, "ordered", {"ordered": "yes"}),
+        (TypeError, "snapshot", {"snapshot": 5}),
+    ]
+    for kind, message, arguments in wrong:
+        with pytest.raises(kind, match=message):
+            client.scan("numbers", **arguments)  # type: ignore[arg-type]
+    for empty in (client.scan, client.table):
+        with pytest.raises(ls.InvalidArgumentError, match="not empty"):
+            empty("")
+    with pytest.raises(ls.InvalidArgumentError, match="limit is 0 or more"):
+        client.scan("numbers").partitions[0].read(limit=-1)
+    for options, message in (
+        ([], "storage_options is a mapping"),
+        ({1: "x"}, "names in storage_options are text, not int"),
+        ({"retries": [3]}, '"retries" takes text'),
+    ):
+        with pytest.raises(TypeError, match=message):
+            ls.connect(client.url, storage_options=options)  # type: ignore[arg-type]

@@ -265,3 +265,28 @@ def test_places_to_listen_at_are_checked() -> None:
         ls.serve({}, listen=[])
     with pytest.raises(ls.InvalidArgumentError, match="32 bytes"):
         ls.serve({}, ticket_key=b"short")
+
+
+def test_tables_are_named(numbers: pa.Table) -> None:
+    with pytest.raises(ls.InvalidArgumentError, match="empty name"):
+        ls.serve({"": numbers})
+    with pytest.raises(TypeError, match="tables"):
+        ls.serve([numbers])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="names in tables are text, not int"):
+        ls.serve({1: numbers})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match='table "t"'):
+        ls.serve({"t": 5})  # type: ignore[dict-item]
+
+
+def test_limits_are_kept(numbers: pa.Table) -> None:
+    with ls.serve({"t": numbers}, max_connections=1, max_scans=1) as server:
+        first = ls.connect(server.url)
+        with pytest.raises(ls.ResourceExhaustedError, match="too many connections"):
+            ls.connect(server.url, retries=0)
+        assert pa.table(first.scan("t", partitions=1, ordered=True)) == numbers
+    wrongs: list[dict[str, Any]] = [{"max_connections": 0}, {"max_scans": -1}]
+    for wrong in wrongs:
+        with pytest.raises(ls.InvalidArgumentError, match=f"{next(iter(wrong))} is 1 or more"):
+            ls.serve({}, **wrong)
+    with pytest.raises(TypeError, match="max_scans is a whole number, not str"):
+        ls.serve({}, max_scans="5")  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ use crate::secret::Secret;
 /// Gives out tokens, such as one that calls an identity service.
 ///
 /// It is asked once when a token is first needed, and again whenever a server has refused the last one. Several scans
-/// that are refused at the same time ask once.
+/// that are refused at the same time ask once. It has as long as a connection may take (option `connect_timeout`); then its
+/// future is dropped, and the request fails with `deadline_exceeded`.
 pub trait TokenProvider: Send + Sync + 'static {
     /// A token that is good now.
     ///

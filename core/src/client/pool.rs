@@ -327,7 +327,7 @@ impl Pool {
                 return Ok(connection);
             }
         }
-        let issued = patience.wait(self.credentials.current()).await?;
+        let issued = self.provided(self.credentials.current(), patience).await?;
         let opening = transport::connect(&self.location, &self.security, self.connect_timeout);
         let stream = patience.wait(opening).await?;
         let checking = match self.checksums {
@@ -345,6 +345,21 @@ impl Pool {
             is_reused: false,
             issued,
             username: self.username.clone(),
+        })
+    }
+
+    /// Waits for whoever gives out tokens, for no longer than a connection may take.
+    async fn provided<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+        patience: &Patience,
+    ) -> Result<T> {
+        let bounded = tokio::time::timeout(self.connect_timeout, patience.wait(work));
+        bounded.await.unwrap_or_else(|_| {
+            Err(Error::deadline_exceeded(format!(
+                "no token was provided within {:?} (option connect_timeout)",
+                self.connect_timeout
+            )))
         })
     }
 
@@ -392,7 +407,7 @@ impl Pool {
                     self.lock().clear();
                     has_renewed = true;
                     let renewing = self.credentials.renew(&connection.issued);
-                    if !patience.wait(renewing).await? {
+                    if !self.provided(renewing, patience).await? {
                         return Err(error.with_peer(self.location.to_string()));
                     }
                 }

@@ -466,8 +466,11 @@ def connect(
 
     ``credential_provider`` is called for a token (as text, or as ``{"token": …}``) when the first connection is made,
     and again when the server refuses the last one; it goes before the options ``token`` and ``token_file``. It is called
-    from another thread, and what it raises becomes an ``unauthenticated`` error with its message. Partitions that are
-    pickled leave it behind.
+    from another thread, and what it raises becomes an ``unauthenticated`` error with its message. It has as long as a
+    connection may take (``connect_timeout``, 10 seconds unless set); then the request fails with ``deadline_exceeded``,
+    while the call itself is left to end. Partitions that are pickled leave it behind.
+
+    With ``tls=skip-verify`` a `RuntimeWarning` says that nobody checks who the server is.
     """
 
 def connect_async(
@@ -483,6 +486,12 @@ def serve(
     listen: Union[str, Sequence[str], None] = None,
     ticket_key: Optional[bytes] = None,
     authenticator: Optional[Callable[[Optional[str]], str]] = None,
+    token_file: Union[str, PathLike[str], None] = None,
+    tls_cert: Union[str, PathLike[str], None] = None,
+    tls_key: Union[str, PathLike[str], None] = None,
+    tls_client_ca: Union[str, PathLike[str], None] = None,
+    max_connections: Optional[int] = None,
+    max_scans: Optional[int] = None,
 ) -> Server:
     """Serve tables by name until the server is stopped.
 
@@ -495,6 +504,16 @@ def serve(
     ``listen`` is where: a URL or several, by default a free port of this machine's own. ``ticket_key`` (32 bytes or
     more) lets servers that share it read each other's partitions. ``authenticator`` is given the token of each client that
     connects, or None where it shows none, and returns whose it is; what it raises refuses the client, with its message.
+    ``token_file`` says instead who may connect and read what, as for ``lightstream serve --token-file``.
+
+    ``tls_cert`` and ``tls_key`` (PEM files, read again when they change) secure connections over TCP; with
+    ``tls_client_ca`` every client must show a certificate that one of these authorities has signed. Clients beyond
+    ``max_connections`` are told that the server is busy (10,000 unless given), and partitions beyond ``max_scans`` that are
+    read at a time (256) take turns.
+
+    A stream can be read once: one that was served or read before is a `ValueError` where that can be known, as of readers
+    of this package and streams that were given to this function. Each batch is checked against the schema that was declared;
+    one that differs is an ``invalid_argument`` error here, and an ``internal`` one for clients of a callable.
     """
 
 def _end() -> None: ...
