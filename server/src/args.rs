@@ -223,8 +223,9 @@ pub struct CatArgs {
     #[arg(long, value_enum)]
     pub format: Option<Format>,
 
-    /// The file to write, in place of standard output.
-    #[arg(short, long, value_name = "FILE")]
+    /// The file to write, in place of standard output; or where to send an Arrow stream: arrow+tcp://HOST:PORT,
+    /// arrow+tls://HOST:PORT or arrow+unix:///PATH, to a reader that listens there, or with ?listen=1 to one that connects.
+    #[arg(short, long, value_name = "FILE|URL")]
     pub output: Option<PathBuf>,
 
     /// Show no progress.

@@ -13,7 +13,7 @@ use lightstream_core::protocol::request::ScanRequest;
 use crate::args::{CatArgs, HeadArgs};
 use crate::exit::{Failure, Outcome};
 use crate::list;
-use crate::output::{Destination, Kind, Progress, Written, json_array};
+use crate::output::{Destination, Kind, Progress, Written, json_array, plain};
 use crate::terminal::print;
 use tokio::task::block_in_place;
 
@@ -40,8 +40,12 @@ pub async fn cat(args: CatArgs) -> Outcome {
         .output
         .as_deref()
         .filter(|file| *file != Path::new("-"));
+    let peer = file.and_then(plain::url);
     let on_terminal = file.is_none() && std::io::stdout().is_terminal();
-    let kind = Kind::of(args.format, file, on_terminal)?;
+    let kind = match peer {
+        Some(url) => plain::kind(url, args.format)?,
+        None => Kind::of(args.format, file, on_terminal)?,
+    };
     let names = args.columns.as_deref().map(names).transpose()?;
     let (client, name) = list::table(&args.url)?;
     let info = client.describe(&name, None).await?;
@@ -70,13 +74,11 @@ pub async fn cat(args: CatArgs) -> Outcome {
         .value()
         .filter(|_| request.filter.conjuncts.is_empty());
     let rows = rows.map(|rows| args.limit.map_or(rows, |limit| rows.min(limit)));
-    write(
-        reader,
-        kind,
-        file,
-        Progress::new(!args.quiet && !on_terminal, rows),
-    )
-    .await
+    let progress = Progress::new(!args.quiet && !on_terminal, rows);
+    match peer {
+        Some(url) => plain::send(reader, url, progress).await,
+        None => write(reader, kind, file, progress).await,
+    }
 }
 
 /// Writes all rows. Nothing is opened before the first rows have come. A write to a pipe may block for as long as its

@@ -14,6 +14,10 @@ use crate::terminal::{aligned, one_line, print};
 fn server(url: &str, command: &str) -> Outcome<Client> {
     let client = Client::new(url, Options::default())?;
     match client.table_name() {
+        _ if client.location().scheme.is_plain() => Err(Failure::usage(format!(
+            "{command} asks a server, and whoever writes the stream at {} takes no requests: `lightstream cat` reads it",
+            client.location()
+        ))),
         None => Ok(client),
         Some(table) => Err(Failure::usage(format!(
             "{command} takes the URL of a server, such as {}, without the table {table:?}",

@@ -398,6 +398,10 @@ async fn parallel_streams_with_something_missing_are_data_loss() {
         (mixed, "others none"),
     ] {
         for ordered in [true, false] {
+            if ordered && why == "others none" {
+                // What has no number is refused at once then: there is no place for it in the order.
+                continue;
+            }
             let address = free_address();
             let streams = streams.clone();
             let sending = std::thread::spawn(move || send(address, streams));

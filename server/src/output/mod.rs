@@ -6,6 +6,7 @@ mod destination;
 mod dictionaries;
 mod ipc;
 mod parquet;
+pub mod plain;
 mod progress;
 mod table;
 mod text;

@@ -3,6 +3,7 @@
 
 mod harness;
 mod looking;
+mod plain;
 mod protected;
 mod reading;
 mod serving;

@@ -231,7 +231,8 @@ impl StreamEncoder {
     /// # Errors
     /// `invalid_argument` when the batch is not of the stream's schema. No batch can be encoded after an error.
     pub fn encode(&mut self, batch: &RecordBatch, sequence: Option<u64>) -> Result<Payload> {
-        let mut parts = Parts(self.encoder.encode(batch)?.into_segments().into());
+        let segments = self.encoder.encode(batch)?.into_segments().into_iter();
+        let mut parts = Parts(segments.filter(|part| !part.is_empty()).collect());
         parts.take(std::mem::take(&mut self.sent_bytes));
         match sequence {
             None => Ok(Payload::new(parts.0.into())),
