@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import daft
 import lightstream_core as core
 import pyarrow as pa
 import ray
+import streams
 from daft import col
 from proxy import Kind, Proxy
 from serving import served, settled, traffic, until
@@ -35,7 +36,6 @@ import data
 from lightstream_daft import read_lightstream
 
 TOKEN = "the token of the workers"
-NUMBERS = pa.schema([("id", pa.int64())])
 
 
 class Gate:
@@ -132,15 +132,7 @@ def check_a_worker_that_is_killed_is_made_good() -> None:
 
 def check_a_server_that_dies_is_an_error_with_its_place() -> None:
     gone = threading.Event()
-
-    def endless() -> pa.RecordBatchReader:
-        def each() -> Iterator[pa.RecordBatch]:
-            yield pa.record_batch([pa.array([1], pa.int64())], schema=NUMBERS)
-            gone.wait(60)
-
-        return pa.RecordBatchReader.from_batches(NUMBERS, each())
-
-    with served({"t": endless}) as server:
+    with served({"t": streams.held(gone)}) as server:
         peer = server.url.partition("//")[2]
         frame = read_lightstream(f"{server.url}/t", storage_options={"retries": 1, "retry_backoff": "10ms"})
 
@@ -172,14 +164,7 @@ def check_connections_of_workers_that_fail_are_made_good() -> None:
 
 
 def check_an_error_of_the_source_fails_the_query() -> None:
-    def broken() -> pa.RecordBatchReader:
-        def each() -> Iterator[pa.RecordBatch]:
-            yield pa.record_batch([pa.array(range(10), pa.int64())], schema=NUMBERS)
-            raise RuntimeError("the disk is full of holes")
-
-        return pa.RecordBatchReader.from_batches(NUMBERS, each())
-
-    with served({"t": broken}) as server:
+    with served({"t": streams.broken("the disk is full of holes")}) as server:
         assert "full of holes" in _said(read_lightstream(f"{server.url}/t").collect)
         settled(server)
 

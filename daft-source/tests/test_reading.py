@@ -13,6 +13,7 @@ import daft
 import lightstream_core as core
 import pyarrow as pa
 import pytest
+import streams
 from conftest import PAD, padded
 from daft import col
 from serving import served, settled, traffic, until, within_deadline
@@ -20,22 +21,6 @@ from serving import served, settled, traffic, until, within_deadline
 from lightstream_daft import LightstreamCatalog, LightstreamSource, read_lightstream
 
 ROWS = pa.table({"id": range(1000), "text": [f"text {n}" for n in range(1000)], "third": [n % 3 for n in range(1000)]})
-
-
-def stream(batches: int, rows: int = 1 << 16, pulled: list[int] | None = None) -> Any:
-    """A callable that gives a fresh stream of numbers, and counts the batches that are pulled out of it."""
-    schema = pa.schema([("id", pa.int64())])
-
-    def made() -> pa.RecordBatchReader:
-        def each() -> Iterator[pa.RecordBatch]:
-            for n in range(batches):
-                if pulled is not None:
-                    pulled.append(n)
-                yield pa.record_batch([pa.array(range(n * rows, (n + 1) * rows), pa.int64())], schema=schema)
-
-        return pa.RecordBatchReader.from_batches(schema, each())
-
-    return made
 
 
 def test_a_count_moves_no_column() -> None:
@@ -47,7 +32,7 @@ def test_a_count_moves_no_column() -> None:
 
 
 def test_a_count_of_what_the_server_does_not_know_moves_no_column() -> None:
-    with served({"t": stream(10, 1000)}) as server:
+    with served({"t": streams.long(10, 1000)}) as server:
         with traffic(server) as sent:
             assert read_lightstream(f"{server.url}/t").count_rows() == 10_000
         assert sent.nbytes < 8 * 10_000 / 4
@@ -75,7 +60,7 @@ def test_a_limit_reads_a_few_frames() -> None:
 
 def test_a_limit_of_a_stream_ends_the_work_of_the_server() -> None:
     pulled: list[int] = []
-    with served({"t": stream(100_000, pulled=pulled)}) as server:
+    with served({"t": streams.long(100_000, pulled=pulled)}) as server:
         assert len(read_lightstream(f"{server.url}/t").limit(5).to_pydict()["id"]) == 5
         settled(server)
         assert len(pulled) < 200
@@ -88,7 +73,7 @@ def test_a_limit_behind_a_condition_of_ones_own_ends_the_work_of_the_server() ->
     def is_even(n: int) -> bool:
         return n % 2 == 0
 
-    with served({"t": stream(100_000, pulled=pulled)}) as server:
+    with served({"t": streams.long(100_000, pulled=pulled)}) as server:
         frame = read_lightstream(f"{server.url}/t").where(is_even(col("id"))).limit(5)
         assert all(n % 2 == 0 for n in frame.to_pydict()["id"])
         settled(server)
@@ -107,16 +92,12 @@ def test_the_scans_of_a_query_are_tasks_of_one_plan() -> None:
 def test_partitions_are_read_at_the_same_time() -> None:
     """Each of two streams goes on only once both have begun: read one after the other they would never end."""
     both = threading.Barrier(2)
-    schema = pa.schema([("id", pa.int64())])
 
-    def waiting() -> pa.RecordBatchReader:
-        def each() -> Iterator[pa.RecordBatch]:
-            both.wait(60)
-            yield pa.record_batch([pa.array([1, 2, 3], pa.int64())], schema=schema)
+    def waiting() -> Iterator[pa.RecordBatch]:
+        both.wait(60)
+        yield streams.batch([1, 2, 3])
 
-        return pa.RecordBatchReader.from_batches(schema, each())
-
-    with served({"a": waiting, "b": waiting}) as server:
+    with served({"a": streams.stream(waiting), "b": streams.stream(waiting)}) as server:
         a, b = (read_lightstream(f"{server.url}/{name}") for name in "ab")
         both_tables = a.concat(b).sum("id")
         assert within_deadline(both_tables.to_pydict) == {"id": [12]}
@@ -210,17 +191,8 @@ def test_odd_names_of_tables_and_columns(name: str) -> None:
 
 
 def test_a_server_that_goes_away_is_an_error_with_its_place() -> None:
-    schema = pa.schema([("id", pa.int64())])
     gone = threading.Event()
-
-    def rows() -> pa.RecordBatchReader:
-        def each() -> Iterator[pa.RecordBatch]:
-            yield pa.record_batch([pa.array([1], pa.int64())], schema=schema)
-            gone.wait(60)
-
-        return pa.RecordBatchReader.from_batches(schema, each())
-
-    with served({"t": rows}) as server:
+    with served({"t": streams.held(gone)}) as server:
         frame = read_lightstream(f"{server.url}/t", storage_options={"retries": 1, "retry_backoff": "10ms"})
         peer = server.url.partition("//")[2]
 
@@ -240,16 +212,7 @@ def test_a_server_that_goes_away_is_an_error_with_its_place() -> None:
 
 
 def test_an_error_of_the_source_fails_the_query() -> None:
-    schema = pa.schema([("id", pa.int64())])
-
-    def rows() -> pa.RecordBatchReader:
-        def each() -> Iterator[pa.RecordBatch]:
-            yield pa.record_batch([pa.array(range(10), pa.int64())], schema=schema)
-            raise RuntimeError("the disk is full of holes")
-
-        return pa.RecordBatchReader.from_batches(schema, each())
-
-    with served({"t": rows}) as server:
+    with served({"t": streams.broken("the disk is full of holes")}) as server:
         for query in (lambda f: f.collect(), lambda f: f.sum("id").to_pydict(), lambda f: list(f.iter_rows())):
             with pytest.raises(Exception, match="full of holes"):
                 within_deadline(lambda query=query: query(read_lightstream(f"{server.url}/t")))
