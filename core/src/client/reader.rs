@@ -62,7 +62,7 @@ pub struct PartitionReader {
 }
 
 impl PartitionReader {
-    pub(super) fn new(client: Client, partition: Partition) -> Self {
+    pub(super) fn new(client: Client, partition: Partition, offset: u64) -> Self {
         let metrics = Arc::<ReadMetrics>::default();
         let schema = Arc::clone(&partition.schema);
         let table = match &partition.request.source {
@@ -72,7 +72,7 @@ impl PartitionReader {
         let index = partition.index as u64;
         let peer = client.location().to_string();
         let memory_limit = client.options().memory_limit;
-        let rows = Rows::new(client, partition, Arc::clone(&metrics));
+        let rows = Rows::new(client, partition, Arc::clone(&metrics), offset);
         let batches = futures::stream::try_unfold(rows, move |mut rows| {
             let (table, peer) = (table.clone(), peer.clone());
             async move {
@@ -138,13 +138,16 @@ enum Rows {
 }
 
 impl Rows {
-    fn new(client: Client, partition: Partition, metrics: Arc<ReadMetrics>) -> Self {
+    fn new(client: Client, partition: Partition, metrics: Arc<ReadMetrics>, offset: u64) -> Self {
         if let Some(batches) = &partition.rows_at_hand {
-            let rows = batches.iter().filter(|batch| batch.num_rows() > 0);
-            let batches: Vec<RecordBatch> = rows.cloned().collect();
+            let batches = after(batches, offset);
             let count = batches.iter().map(|batch| batch.num_rows() as u64).sum();
             metrics.rows.store(count, Ordering::Relaxed);
             return Rows::AtHand(batches.into_iter());
+        }
+        if offset > 0 {
+            let stripe = StripeReader::after(client, partition, metrics, offset);
+            return Rows::One(Box::new(stripe));
         }
         match client.streams(&partition) {
             1 => Rows::One(Box::new(StripeReader::new(
@@ -170,4 +173,18 @@ impl Rows {
             },
         }
     }
+}
+
+/// The rows behind the first so many, without batches of none.
+fn after(batches: &[RecordBatch], offset: u64) -> Vec<RecordBatch> {
+    let mut skip = usize::try_from(offset).unwrap_or(usize::MAX);
+    let mut rest = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let skipped = skip.min(batch.num_rows());
+        skip -= skipped;
+        if skipped < batch.num_rows() {
+            rest.push(batch.slice(skipped, batch.num_rows() - skipped));
+        }
+    }
+    rest
 }

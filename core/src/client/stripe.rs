@@ -24,6 +24,8 @@ struct Open {
     first: Option<Frame>,
     /// Rows of `next_unit` that were given before, and come again.
     skip: u64,
+    /// Rows that the server was asked to leave out.
+    skip_rows: u64,
     from_unit: u64,
     received: Received,
 }
@@ -53,6 +55,9 @@ pub(super) struct StripeReader {
     rows: u64,
     /// Rows that the limit leaves.
     left: Option<u64>,
+    /// Rows at the beginning that the server leaves out. With them a read that is taken up again begins at the first unit,
+    /// since nobody here knows in which unit they end.
+    offset: u64,
     attempt: u32,
 }
 
@@ -72,6 +77,7 @@ impl StripeReader {
     ) -> Self {
         Self {
             left: partition.request.limit,
+            offset: 0,
             client,
             partition,
             stripe,
@@ -83,6 +89,21 @@ impl StripeReader {
             unit_rows: 0,
             rows: 0,
             attempt: 0,
+        }
+    }
+
+    /// The whole partition but for so many rows at its beginning.
+    pub(super) fn after(
+        client: Client,
+        partition: Partition,
+        metrics: Arc<ReadMetrics>,
+        offset: u64,
+    ) -> Self {
+        let limit = partition.request.limit;
+        Self {
+            left: limit.map(|limit| limit.saturating_sub(offset)),
+            offset,
+            ..Self::new(client, partition, metrics, 0, 1)
         }
     }
 
@@ -182,6 +203,11 @@ impl StripeReader {
     }
 
     async fn open(&mut self, patience: &Patience) -> Result<Open> {
+        let mut skip_rows = 0;
+        if self.offset > 0 {
+            skip_rows = self.offset.saturating_add(self.rows);
+            (self.next_unit, self.unit_rows) = (0, 0);
+        }
         let options = self.client.options();
         let read = messages::Read {
             ticket: self.partition.ticket.clone(),
@@ -191,6 +217,7 @@ impl StripeReader {
             from_unit: self.next_unit,
             max_frame_bytes: options.max_frame_bytes.unwrap_or(0),
             batch_rows: options.batch_rows.unwrap_or(0),
+            skip_rows,
         };
         let (connection, first) = self
             .client
@@ -202,6 +229,7 @@ impl StripeReader {
             decoder: Decoder::new(self.client.pool.limits().clone()),
             first: Some(first),
             skip: self.unit_rows,
+            skip_rows,
             from_unit: self.next_unit,
             received: Received::default(),
         })
@@ -308,6 +336,14 @@ impl StripeReader {
         let wanted = units.within(self.partition.units).count() as u64;
         let mut missing = self.units_from(self.next_unit).within(self.partition.units);
         open.received.check(end)?;
+        let has_skipped = end.skipped_rows == open.skip_rows
+            || (end.skipped_rows < open.skip_rows && end.rows == 0);
+        if !has_skipped {
+            return Err(Error::data_loss(format!(
+                "the server left out {} rows where {} were to be left out",
+                end.skipped_rows, open.skip_rows
+            )));
+        }
         let is_whole = end.units == wanted && missing.next().is_none() && !end.limit_reached;
         let is_enough = end.limit_reached && self.left == Some(0);
         if !is_whole && !is_enough {
