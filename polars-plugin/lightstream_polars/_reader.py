@@ -16,13 +16,10 @@ from polars.io.external_reader import FileReader, FileReaderBuilder, ReaderCapab
 
 from lightstream_polars._progress import Progress
 from lightstream_polars._rows import ReadAhead, short_read
-from lightstream_polars._table import Plan, RemoteTable
+from lightstream_polars._table import Plan
 
 READ_AT_ONCE: Final = max(4, os.cpu_count() or 1)
 """Partitions of one scan that are read at the same time."""
-
-_SKIPPED_BYTES: Final = 4 << 20
-"""From a larger partition rows are not read only to be skipped: a plan of finer partitions is made instead."""
 
 _READS: Final = "lightstream reads"
 
@@ -32,7 +29,6 @@ class PartitionsBuilder(FileReaderBuilder):
 
     def __init__(
         self,
-        table: RemoteTable,
         plan: Plan,
         schema: pl.Schema,
         shown: dict[str, str],
@@ -41,11 +37,8 @@ class PartitionsBuilder(FileReaderBuilder):
         self.schema = schema
         """The columns as they are given on: those of the plan under other names, perhaps after one of nothing."""
         self.progress = progress
-        self._table = table
         self._plan = plan
         self._shown = shown
-        self._lock = threading.Lock()
-        self._finest: list[core.Partition] | None = None
 
     @property
     def partitions(self) -> list[core.Partition]:
@@ -67,42 +60,6 @@ class PartitionsBuilder(FileReaderBuilder):
         reads: _Reads = multi_scan_context.setdefault(_READS, _Reads(self.partitions))
         reads.enter()
         return _PartitionReader(self, int(source), reads)
-
-    def stretch(self, index: int, offset: int, length: int) -> Iterator[tuple[core.Partition, int, int]]:
-        """Where rows of a partition are: parts to read, each with how many rows to skip in it and how many to take."""
-        partition = self.partitions[index]
-        before = _heights(self.partitions[:index])
-        parts = [partition]
-        if offset > 0 and before is not None and (partition.nbytes or 0) > _SKIPPED_BYTES and not self._plan.filters:
-            finest = self._finest_partitions()
-            if _heights(finest) is not None and len(finest) > len(self.partitions):
-                parts, offset = finest, offset + before
-        for part in parts:
-            if part.rows is not None and offset >= part.rows:
-                offset -= part.rows
-                continue
-            taken = length if part.rows is None else min(length, part.rows - offset)
-            yield part, offset, taken
-            offset, length = 0, length - taken
-            if length == 0:
-                return
-
-    def _finest_partitions(self) -> list[core.Partition]:
-        with self._lock:
-            if self._finest is None:
-                # Without a snapshot another plan is of other rows.
-                self._finest = [] if self._plan.snapshot is None else self._table.finest(self._plan)
-            return self._finest
-
-
-def _heights(partitions: Sequence[core.Partition]) -> int | None:
-    """How many rows partitions have together, if that is known for certain."""
-    total = 0
-    for partition in partitions:
-        if partition.rows is None:
-            return None
-        total += partition.rows
-    return total
 
 
 class _Reads:
@@ -181,13 +138,7 @@ class _PartitionReader(FileReader):
             if not self._builder.has_columns:
                 yield pl.DataFrame(height=length)
                 return
-        for part, skipped, taken in self._builder.stretch(self._index, offset, length):
-            for rows in short_read(part, skipped + taken):
-                kept = rows.slice(skipped, taken)
-                skipped = max(0, skipped - rows.height)
-                taken -= kept.height
-                if kept.height:
-                    yield kept
+        yield from short_read(self._partition, offset, length)
 
     def _shaped(self, rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
         height = rows.height
@@ -208,7 +159,7 @@ class _PartitionReader(FileReader):
         if partition.rows is not None:
             return partition.rows
         if self._height is None:
-            height = sum(rows.height for rows in short_read(partition, limit))
+            height = sum(rows.height for rows in short_read(partition, 0, limit))
             if limit is not None and height >= limit:
                 return height
             self._height = height

@@ -70,7 +70,7 @@ class TableResolver(LazyFrameResolver):
             lambda plan: plan.snapshot,
         )
         schema = _renamed(plan.schema, has_height=_HEIGHT in wanted)
-        builder = PartitionsBuilder(table, plan, schema, self._shown(plan, first), self._progress)
+        builder = PartitionsBuilder(plan, schema, self._shown(plan, first), self._progress)
         frame = scan_external_reader(builder, sources=[str(at) for at in range(plan.sources)], schema=schema)
         if self._n_rows is not None:
             frame = frame.head(self._n_rows)

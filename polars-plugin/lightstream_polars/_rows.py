@@ -69,7 +69,12 @@ class Feed:
     """The rows of one partition, read by a thread. To be closed, whether or not all were taken."""
 
     def __init__(
-        self, partition: core.Partition, limit: int | None = None, head_start: HeadStart | None = None, index: int = 0
+        self,
+        partition: core.Partition,
+        offset: int = 0,
+        limit: int | None = None,
+        head_start: HeadStart | None = None,
+        index: int = 0,
     ) -> None:
         self._head_start = head_start if head_start is not None else HeadStart()
         self._index = index
@@ -77,7 +82,7 @@ class Feed:
         self._frames: deque[pl.DataFrame] = deque()
         self._error: BaseException | None = None
         self._is_over = False
-        self._reader = partition.read(limit=limit)
+        self._reader = partition.read(offset=offset, limit=limit)
         threading.Thread(target=self._read, name="lightstream-read", daemon=True).start()
 
     def _read(self) -> None:
@@ -135,9 +140,9 @@ class Feed:
         return was_at_end
 
 
-def short_read(partition: core.Partition, limit: int | None) -> Iterator[pl.DataFrame]:
-    """The first rows of a partition, without reading others ahead."""
-    feed = Feed(partition, limit)
+def short_read(partition: core.Partition, offset: int, limit: int | None) -> Iterator[pl.DataFrame]:
+    """Some rows of a partition, without reading others ahead."""
+    feed = Feed(partition, offset, limit)
     try:
         yield from feed
     finally:
@@ -175,7 +180,7 @@ class ReadAhead:
                     later.close()
 
     def _feed(self, index: int) -> Feed:
-        return Feed(self._partitions[index], None, self._head_start, index)
+        return Feed(self._partitions[index], head_start=self._head_start, index=index)
 
     def close(self) -> None:
         """Give up what was read ahead and nobody took."""

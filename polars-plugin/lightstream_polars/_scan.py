@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, SupportsIndex
 
 import polars as pl
 from lightstream_core import Connection, CredentialProvider
@@ -48,6 +48,7 @@ def scan_lightstream(
     lightstream_core.LightstreamError
         If the server or table cannot be reached, or the table has a type that Polars has not, named with its column.
     """
+    _check(n_rows)
     connection = Connection(url, storage_options, credential_provider)
     return _frame(RemoteTable(connection, snapshot), n_rows)
 
@@ -64,12 +65,22 @@ def read_lightstream(
 
     On a terminal a read that takes long shows its progress if tqdm is installed, unless ``LIGHTSTREAM_PROGRESS=0``.
     """
+    _check(n_rows)
     table = RemoteTable(Connection(url, storage_options, credential_provider), snapshot)
     total = table.estimated_rows
     if n_rows is not None:
         total = n_rows if total is None else min(total, n_rows)
     with progress(f"reading {table.name}", total) as count:
         return _frame(table, n_rows, count).collect()
+
+
+def _check(n_rows: int | None) -> None:
+    if n_rows is None:
+        return
+    if isinstance(n_rows, bool) or not isinstance(n_rows, SupportsIndex):
+        raise TypeError(f"n_rows is a whole number or None, not {type(n_rows).__name__}")
+    if n_rows < 0:
+        raise ValueError(f"n_rows is 0 or more, not {n_rows}")
 
 
 def _frame(table: RemoteTable, n_rows: int | None, count: Progress | None = None) -> pl.LazyFrame:

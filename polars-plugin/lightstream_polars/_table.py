@@ -19,8 +19,6 @@ from lightstream_polars._types import IMPORT_RULES, imported
 
 T = TypeVar("T")
 
-_FINEST: Final = 1 << 20
-
 _PARTITIONS: Final = 2 * max(4, os.cpu_count() or 1)
 """Most partitions of a scan, unless the options say otherwise: enough to keep every core and the network busy."""
 
@@ -109,10 +107,6 @@ class RemoteTable:
         schema = pl.Schema({name: self.schema[name] for name in wanted})
         return Plan(scan, schema, conjuncts, promised)
 
-    def finest(self, plan: Plan) -> list[core.Partition]:
-        """The rows of an unfiltered plan again, in as many partitions as the server makes of them."""
-        return self._scan(list(plan.schema), (), None, plan.snapshot, _FINEST).partitions
-
     def _promises(self, translation: Translation) -> bool:
         """Whether any server that obeys the core's rules applies a predicate whole and exactly."""
         supports = (each.support(self._described.schema, FLOAT_RULE) for each in translation.conjuncts)
@@ -124,11 +118,9 @@ class RemoteTable:
         where: Sequence[core.Expr],
         limit: int | None,
         snapshot: str | None,
-        partitions: int | None = None,
     ) -> core.Scan:
         positions = [self._positions[name] for name in columns]
-        if partitions is None and not self.connection.is_set("partitions"):
-            partitions = _PARTITIONS
+        partitions = None if self.connection.is_set("partitions") else _PARTITIONS
         return self._request(
             lambda client: client.scan(
                 self.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import lightstream_core as core
@@ -463,3 +463,35 @@ def test_constants_of_an_enum_compare_as_locally(engine: str, column: str, const
                     remote.filter(predicate).collect(engine=engine)
                 continue
             assert_frame_equal(remote.filter(predicate).collect(engine=engine), expected)
+
+
+@pytest.mark.parametrize("kind", ["kept", "made anew"])
+def test_rows_without_columns_are_rows(kind: str, engine: str) -> None:
+    rows = pl.DataFrame(height=5)
+    with core.serve({"t": rows if kind == "kept" else lambda: rows}) as server:
+        remote = scan_lightstream(f"{server.url}/t")
+        assert remote.collect(engine=engine).shape == (5, 0)
+        assert remote.select(pl.len()).collect(engine=engine).item() == 5
+        assert remote.slice(1, 3).collect(engine=engine).height == 3
+        assert remote.tail(2).collect(engine=engine).height == 2
+        assert remote.with_columns(one=pl.lit(1)).collect(engine=engine)["one"].to_list() == [1] * 5
+        assert scan_lightstream(f"{server.url}/t", n_rows=3).collect(engine=engine).height == 3
+        assert read_lightstream(f"{server.url}/t").height == 5
+
+
+@pytest.mark.parametrize("call", [scan_lightstream, read_lightstream])
+def test_wrong_arguments_are_named(server: core.Server, call: Callable[..., object]) -> None:
+    url = f"{server.url}/t"
+    for kind, message, arguments in (
+        (ValueError, "n_rows is 0 or more, not -1", {"n_rows": -1}),
+        (TypeError, "n_rows is a whole number or None, not str", {"n_rows": "5"}),
+        (TypeError, "n_rows is a whole number or None, not bool", {"n_rows": True}),
+        (TypeError, "storage_options is a mapping", {"storage_options": ["token"]}),
+        (TypeError, "names in storage_options are text", {"storage_options": {1: "x"}}),
+        (TypeError, "'snapshot'", {"snapshot": 5}),
+        (ValueError, "partitions", {"storage_options": {"partitions": 0}}),
+    ):
+        with pytest.raises(kind, match=message):
+            call(url, **arguments)
+    with pytest.raises(TypeError, match="url is text, not int"):
+        call(5)

@@ -157,15 +157,17 @@ impl PyPartition {
         &self.common.url
     }
 
-    /// Reads the rows, at most `limit` of them. Nothing is sent before the first batch is wanted. May be called again:
+    /// Reads the rows behind the first `offset`, at most `limit` of them. Nothing is sent before the first batch is wanted. May be called again:
     /// each reader gives all rows. With a client they come over its connections, and with its options and credentials.
-    #[pyo3(signature = (*, limit=None, client=None))]
+    #[pyo3(signature = (*, offset=None, limit=None, client=None))]
     fn read(
         &self,
         py: Python<'_>,
+        offset: Option<Bound<'_, PyAny>>,
         limit: Option<Bound<'_, PyAny>>,
         client: Option<PyRef<'_, PyClient>>,
     ) -> PyResult<PyReader> {
+        let offset = arguments::number("offset", offset.as_ref(), 0)?.unwrap_or(0);
         let limit = arguments::number("limit", limit.as_ref(), 0)?;
         let client = match &client {
             Some(given) => &given.core(py)?,
@@ -173,7 +175,14 @@ impl PyPartition {
         };
         let common = &self.common;
         let residual = common.residual.clone();
-        let rows = Rows::of_partition(client, &self.partition, residual, limit, &common.conversion);
+        let rows = Rows::of_partition(
+            client,
+            &self.partition,
+            residual,
+            offset,
+            limit,
+            &common.conversion,
+        );
         Ok(PyReader::new(rows))
     }
 

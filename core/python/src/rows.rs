@@ -52,15 +52,21 @@ impl Rows {
         Self::new(batches, metrics, conversion)
     }
 
-    /// The rows of a partition that pass a residual filter, at most so many of them.
+    /// The rows of a partition that pass a residual filter: those behind the first so many, at most so many of them.
     pub(crate) fn of_partition(
         client: &Client,
         partition: &Partition,
         residual: Option<Arc<Residual>>,
+        offset: u64,
         limit: Option<u64>,
         conversion: &Conversion,
     ) -> Arc<Self> {
-        let reader = client.read(partition);
+        // Which rows pass is known to the server only where nothing is left to do.
+        let (skipped_there, skipped_here) = match &residual {
+            None => (offset, 0),
+            Some(_) => (0, offset),
+        };
+        let reader = client.read_after(partition, skipped_there);
         let metrics = vec![reader.metrics()];
         let batches = reader.through(|batches| {
             let batches = match residual {
@@ -69,6 +75,10 @@ impl Rows {
                     .and_then(move |batch| future::ready(residual.apply(&batch)))
                     .try_filter(|batch| future::ready(batch.num_rows() > 0))
                     .boxed(),
+            };
+            let batches = match skipped_here {
+                0 => batches,
+                offset => after(batches, offset),
             };
             let batches = match limit {
                 None => batches,
@@ -201,6 +211,20 @@ fn converted(batches: Batches, conversion: &Conversion) -> Batches {
     let conversion = conversion.clone();
     batches
         .and_then(move |batch| future::ready(conversion.convert(&batch)))
+        .boxed()
+}
+
+/// A stream without its first rows.
+fn after(batches: Batches, offset: u64) -> Batches {
+    let mut skip = offset;
+    batches
+        .try_filter_map(move |batch| {
+            let rows = batch.num_rows();
+            let skipped = usize::try_from(skip).unwrap_or(usize::MAX).min(rows);
+            skip -= skipped as u64;
+            let rest = (skipped < rows).then(|| batch.slice(skipped, rows - skipped));
+            future::ready(Ok(rest))
+        })
         .boxed()
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from conftest import run
+from conftest import run, until
 
 import lightstream_core as ls
 
@@ -78,3 +78,42 @@ def test_servers_that_share_a_key_read_each_others_partitions(tmp_path: Path, nu
     with ls.serve({"t": path}, listen=socket, ticket_key=key):
         assert sum(map(count_rows, pickle.loads(pickled))) == numbers.num_rows
     assert not (tmp_path / "s.sock").exists()
+
+
+def rows_of(reader: ls.Reader) -> list[int]:
+    return [n for batch in reader for n in pa.record_batch(batch)["n"].to_pylist()]
+
+
+@pytest.mark.parametrize("where", [None, "n % 3 = 0"], ids=["all", "filtered"])
+def test_a_partition_is_read_from_any_row_on(client: ls.Client, server: ls.Server, where: str | None) -> None:
+    for partition in client.scan("numbers", where=where, partitions=3).partitions:
+        rows = rows_of(partition.read())
+        for offset, limit in ((0, 5), (1, None), (len(rows) - 7, 3), (len(rows), None), (len(rows) + 5, 2), (1 << 63, 1)):
+            expected = rows[offset:] if limit is None else rows[offset : offset + limit]
+            assert rows_of(partition.read(offset=offset, limit=limit)) == expected
+        assert rows_of(pickle.loads(pickle.dumps(partition)).read(offset=9, limit=2)) == rows[9:11]
+        until(lambda: server.stats()["active_scans"] == 0)
+        before = server.stats()["rows_sent"]
+        assert len(rows_of(partition.read(offset=len(rows) - 7))) == 7
+        until(lambda: server.stats()["active_scans"] == 0)
+        assert server.stats()["rows_sent"] - before == 7
+    with pytest.raises(ls.InvalidArgumentError, match="offset is 0 or more, not -1"):
+        client.scan("numbers").partitions[0].read(offset=-1)
+
+
+def test_rows_that_are_left_out_count_towards_the_limit_of_the_scan(client: ls.Client) -> None:
+    partition = client.scan("numbers", limit=20_000, partitions=1).partitions[0]
+    rows = rows_of(partition.read())
+    assert len(rows) == 20_000
+    for offset in (19_990, 20_000, 20_001):
+        assert rows_of(partition.read(offset=offset)) == rows[offset:]
+    few = client.scan("numbers", limit=10).partitions[0]
+    assert rows_of(few.read(offset=4)) == rows_of(few.read())[4:]
+
+
+def test_what_is_applied_here_is_applied_before_rows_are_left_out() -> None:
+    table = pa.table({"n": range(1000)})
+    with ls.serve({"t": lambda: table}) as server:
+        scan = ls.connect(server.url).scan("t", where="n % 7 = 0")
+        [partition] = scan.partitions
+        assert rows_of(partition.read(offset=10, limit=3)) == [70, 77, 84]

@@ -420,7 +420,13 @@ impl Client {
     ///
     /// Partitions of the same plan may be read at the same time, more than once, and by other clients.
     pub fn read(&self, partition: &Partition) -> PartitionReader {
-        PartitionReader::new(self.clone(), partition.clone())
+        PartitionReader::new(self.clone(), partition.clone(), 0)
+    }
+
+    /// Reads a partition without its first `offset` rows, which the server leaves out; where there are no more, nothing comes.
+    /// Rows that are left out count towards the limit of the scan. One connection is used.
+    pub fn read_after(&self, partition: &Partition, offset: u64) -> PartitionReader {
+        PartitionReader::new(self.clone(), partition.clone(), offset)
     }
 
     /// Plans a scan and reads its rows as one stream, filtered to exactly what was asked for.

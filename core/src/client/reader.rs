@@ -63,7 +63,7 @@ pub struct PartitionReader {
 }
 
 impl PartitionReader {
-    pub(super) fn new(client: Client, partition: Partition) -> Self {
+    pub(super) fn new(client: Client, partition: Partition, offset: u64) -> Self {
         let metrics = Arc::<ReadMetrics>::default();
         let schema = Arc::clone(&partition.schema);
         let table = match &partition.request.source {
@@ -73,7 +73,7 @@ impl PartitionReader {
         let index = partition.index as u64;
         let peer = client.location().to_string();
         let memory_limit = client.options().memory_limit;
-        let rows = Rows::new(client, partition, Arc::clone(&metrics));
+        let rows = Rows::new(client, partition, Arc::clone(&metrics), offset);
         let batches = futures::stream::try_unfold(rows, move |mut rows| {
             let (table, peer) = (table.clone(), peer.clone());
             async move {
@@ -136,21 +136,31 @@ enum Rows {
     AtHand(std::vec::IntoIter<RecordBatch>),
     One(Box<StripeReader>),
     Several(Box<Merge>),
-    Plain(Box<PlainReader>),
+    Plain {
+        reader: Box<PlainReader>,
+        /// Rows at the beginning that are left out here: nobody else can.
+        skip: u64,
+    },
 }
 
 impl Rows {
-    fn new(client: Client, partition: Partition, metrics: Arc<ReadMetrics>) -> Self {
+    fn new(client: Client, partition: Partition, metrics: Arc<ReadMetrics>, offset: u64) -> Self {
         if let Some(batches) = &partition.rows_at_hand {
-            let rows = batches.iter().filter(|batch| batch.num_rows() > 0);
-            let batches: Vec<RecordBatch> = rows.cloned().collect();
+            let batches = after(batches, offset);
             let count = batches.iter().map(|batch| batch.num_rows() as u64).sum();
             metrics.rows.store(count, Ordering::Relaxed);
             return Rows::AtHand(batches.into_iter());
         }
         if let Some(source) = client.plain.clone() {
-            let reader = PlainReader::new(source, client.options, partition, metrics);
-            return Rows::Plain(Box::new(reader));
+            let reader = Box::new(PlainReader::new(source, client.options, partition, metrics));
+            return Rows::Plain {
+                reader,
+                skip: offset,
+            };
+        }
+        if offset > 0 {
+            let stripe = StripeReader::after(client, partition, metrics, offset);
+            return Rows::One(Box::new(stripe));
         }
         match client.streams(&partition) {
             1 => Rows::One(Box::new(StripeReader::new(
@@ -167,7 +177,16 @@ impl Rows {
         match self {
             Rows::AtHand(batches) => Ok(batches.next()),
             Rows::Several(merge) => merge.next().await,
-            Rows::Plain(reader) => reader.next().await,
+            Rows::Plain { reader, skip } => loop {
+                let Some(batch) = reader.next().await? else {
+                    return Ok(None);
+                };
+                let rest = after(std::slice::from_ref(&batch), *skip);
+                *skip = skip.saturating_sub(batch.num_rows() as u64);
+                if let Some(batch) = rest.into_iter().next() {
+                    return Ok(Some(batch));
+                }
+            },
             Rows::One(stripe) => loop {
                 match stripe.next().await? {
                     Some(StripeEvent::Batch(batch)) => return Ok(Some(batch)),
@@ -177,4 +196,18 @@ impl Rows {
             },
         }
     }
+}
+
+/// The rows behind the first so many, without batches of none.
+fn after(batches: &[RecordBatch], offset: u64) -> Vec<RecordBatch> {
+    let mut skip = usize::try_from(offset).unwrap_or(usize::MAX);
+    let mut rest = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let skipped = skip.min(batch.num_rows());
+        skip -= skipped;
+        if skipped < batch.num_rows() {
+            rest.push(batch.slice(skipped, batch.num_rows() - skipped));
+        }
+    }
+    rest
 }

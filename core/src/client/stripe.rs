@@ -27,6 +27,8 @@ struct Open {
     first: Option<Frame>,
     /// Rows of `next_unit` that were given before, and come again.
     skip: u64,
+    /// Rows that the server was asked to leave out.
+    skip_rows: u64,
     from_unit: u64,
     received: Received,
 }
@@ -60,6 +62,9 @@ pub(super) struct StripeReader {
     retry: Retry,
     /// Other partitions of the plan were read before this one.
     is_under_way: bool,
+    /// Rows at the beginning that the server leaves out. With them a read that is taken up again begins at the first unit,
+    /// since nobody here knows in which unit they end.
+    offset: u64,
 }
 
 enum Step {
@@ -81,6 +86,7 @@ impl StripeReader {
             sources: Sources::new(client.servers.of(&partition)),
             retry: Retry::new(client.options()),
             is_under_way: false,
+            offset: 0,
             client,
             partition,
             stripe,
@@ -91,6 +97,21 @@ impl StripeReader {
             next_unit: 0,
             unit_rows: 0,
             rows: 0,
+        }
+    }
+
+    /// The whole partition but for so many rows at its beginning.
+    pub(super) fn after(
+        client: Client,
+        partition: Partition,
+        metrics: Arc<ReadMetrics>,
+        offset: u64,
+    ) -> Self {
+        let limit = partition.request.limit;
+        Self {
+            left: limit.map(|limit| limit.saturating_sub(offset)),
+            offset,
+            ..Self::new(client, partition, metrics, 0, 1)
         }
     }
 
@@ -221,6 +242,11 @@ impl StripeReader {
             Some(pool) => Arc::clone(pool),
             None => return Err(Error::internal("a partition is nowhere")),
         };
+        let mut skip_rows = 0;
+        if self.offset > 0 {
+            skip_rows = self.offset.saturating_add(self.rows);
+            (self.next_unit, self.unit_rows) = (0, 0);
+        }
         let options = self.client.options();
         let read = messages::Read {
             ticket: self.partition.ticket.clone(),
@@ -230,6 +256,7 @@ impl StripeReader {
             from_unit: self.next_unit,
             max_frame_bytes: options.max_frame_bytes.unwrap_or(0),
             batch_rows: options.batch_rows.unwrap_or(0),
+            skip_rows,
         };
         let (connection, first) = pool.ask(request::Kind::Read(read), patience).await?;
         Ok(Open {
@@ -238,6 +265,7 @@ impl StripeReader {
             pool,
             first: Some(first),
             skip: self.unit_rows,
+            skip_rows,
             from_unit: self.next_unit,
             received: Received::default(),
         })
@@ -344,6 +372,14 @@ impl StripeReader {
         let wanted = units.within(self.partition.units).count() as u64;
         let mut missing = self.units_from(self.next_unit).within(self.partition.units);
         open.received.check(end)?;
+        let has_skipped = end.skipped_rows == open.skip_rows
+            || (end.skipped_rows < open.skip_rows && end.rows == 0);
+        if !has_skipped {
+            return Err(Error::data_loss(format!(
+                "the server left out {} rows where {} were to be left out",
+                end.skipped_rows, open.skip_rows
+            )));
+        }
         let is_whole = end.units == wanted && missing.next().is_none() && !end.limit_reached;
         let is_enough = end.limit_reached && self.left == Some(0);
         if !is_whole && !is_enough {

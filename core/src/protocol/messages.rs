@@ -670,6 +670,10 @@ pub struct Read {
     /// Most rows in a batch; 0 leaves it to the server.
     #[prost(uint64, tag = "7")]
     pub batch_rows: u64,
+    /// So many rows of this answer, after filters, are left out at its beginning. They count towards a limit, and their units
+    /// end as others do.
+    #[prost(uint64, tag = "8")]
+    pub skip_rows: u64,
 }
 /// Every unit of this read up to and including `unit` has been sent whole. It comes before the rows of any later unit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -694,6 +698,9 @@ pub struct ReadEnd {
     /// The request's limit ended the read before its last unit.
     #[prost(bool, tag = "5")]
     pub limit_reached: bool,
+    /// Rows that were left out, as asked for.
+    #[prost(uint64, tag = "6")]
+    pub skipped_rows: u64,
 }
 /// Sent while a request is under way and nothing else was sent for a few seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -513,6 +513,7 @@ impl Session {
             batch_rows: usize::try_from(read.batch_rows)
                 .ok()
                 .filter(|&rows| rows > 0),
+            skip: read.skip_rows,
             left: limit,
             end: messages::ReadEnd::default(),
         };
@@ -574,6 +575,7 @@ impl Session {
             }
             None => batch,
         };
+        let batch = sending.without_skipped(batch);
         if batch.num_rows() == 0 && sending.end.bytes > 0 {
             return Ok(());
         }
@@ -620,9 +622,25 @@ struct Sending {
     encoder: Encoder,
     frame_bytes: usize,
     batch_rows: Option<usize>,
+    /// Rows that are still to be left out.
+    skip: u64,
     /// Rows that the limit leaves.
     left: Option<u64>,
     end: messages::ReadEnd,
+}
+
+impl Sending {
+    /// The rows behind those that are to be left out.
+    fn without_skipped(&mut self, batch: arrow_array::RecordBatch) -> arrow_array::RecordBatch {
+        let rows = batch.num_rows();
+        let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(rows);
+        if skipped == 0 {
+            return batch;
+        }
+        self.skip -= skipped as u64;
+        self.end.skipped_rows += skipped as u64;
+        batch.slice(skipped, rows - skipped)
+    }
 }
 
 fn too_late() -> Error {

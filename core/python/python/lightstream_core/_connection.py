@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable, Dict, Literal, Mapping, Optional, Tuple, Union
+from collections.abc import Mapping
+from typing import Any, Callable, Dict, Literal, Optional, Tuple, Union
 from urllib.parse import parse_qs, urlsplit
 
 from . import _native
@@ -33,6 +34,10 @@ class Connection:
                 'credential_provider is a callable that returns options, "auto" or None, not '
                 f"{type(credential_provider).__name__}"
             )
+        if not isinstance(url, str):
+            raise TypeError(f"url is text, not {type(url).__name__}")
+        if options is not None and not isinstance(options, Mapping):
+            raise TypeError(f"storage_options is a mapping by name, or None, not {type(options).__name__}")
         self.url = url
         self.options: Dict[str, Any] = dict(options or {})
         self.credential_provider = provider

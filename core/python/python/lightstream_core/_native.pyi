@@ -218,8 +218,13 @@ class Partition:
 
     @property
     def schema(self) -> Schema: ...
-    def read(self, *, limit: Optional[int] = None, client: Optional[Client] = None) -> Reader:
-        """Read the rows, at most ``limit`` of them. Each call gives a reader of all rows.
+    def read(
+        self, *, offset: Optional[int] = None, limit: Optional[int] = None, client: Optional[Client] = None
+    ) -> Reader:
+        """Read the rows behind the first ``offset``, at most ``limit`` of them. Each call is a read of its own.
+
+        The server leaves out the rows of ``offset``, unless some of the condition is applied here. They count towards the
+        limit of the scan. Beyond the end there are none, which is no error.
 
         They come over the connections of ``client``, and with its options and credentials, where one is given.
         """
