@@ -15,8 +15,8 @@ use super::merge::Merge;
 use super::plain::PlainReader;
 use super::stripe::{StripeEvent, StripeReader};
 use crate::error::Result;
-use crate::protocol::messages;
 use crate::protocol::plan::Partition;
+use crate::protocol::request::table_of;
 
 /// What a reader has received so far.
 #[derive(Debug, Default)]
@@ -66,10 +66,7 @@ impl PartitionReader {
     pub(super) fn new(client: Client, partition: Partition, offset: u64) -> Self {
         let metrics = Arc::<ReadMetrics>::default();
         let schema = Arc::clone(&partition.schema);
-        let table = match &partition.request.source {
-            Some(messages::scan_request::Source::Table(name)) => name.clone(),
-            _ => "(query)".to_owned(),
-        };
+        let table = table_of(&partition.request).to_owned();
         let index = partition.index as u64;
         let peer = client.location().to_string();
         let memory_limit = client.options().memory_limit;

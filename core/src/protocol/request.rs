@@ -135,6 +135,14 @@ impl ScanRequest {
     }
 }
 
+/// The table that a request is for, in errors and counts: `(query)` where it is for a query.
+pub(crate) fn table_of(request: &messages::ScanRequest) -> &str {
+    match &request.source {
+        Some(messages::scan_request::Source::Table(name)) => name,
+        _ => "(query)",
+    }
+}
+
 /// The digest of a request that a ticket is bound to. Fields that this version does not know do not count.
 pub fn request_digest(request: &messages::ScanRequest) -> [u8; 32] {
     Sha256::digest(request.encode_to_vec()).into()

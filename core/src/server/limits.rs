@@ -57,6 +57,7 @@ pub(super) fn busy(why: &str) -> Error {
 }
 
 /// The turns of those that work, first come first served.
+#[derive(Debug)]
 pub(super) struct Turns {
     places: Arc<Semaphore>,
     waiting: AtomicUsize,

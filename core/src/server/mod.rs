@@ -52,7 +52,7 @@ pub use limits::ServerLimits;
 pub use mapped_ipc::MappedIpcTable;
 pub use memory_table::MemoryTable;
 pub use share::share_out;
-pub use stats::{ServerStats, StatsReader};
+pub use stats::{Durations, Outcomes, ServerMetrics, ServerStats, StatsReader, TableStats};
 pub use stream_table::{RowSource, RowStream, StreamTable};
 pub use table::{Catalog, Scan, ScanPartition, Table, UnitEvent, UnitStream};
 pub use token_file::TokenFile;
@@ -292,15 +292,19 @@ impl ServerBuilder {
             turns: Turns::new(&self.limits),
             server_limits: self.limits,
         });
-        let (draining, _) = watch::channel(false);
-        let counters = Arc::clone(&shared.counters);
+        let (draining, is_draining) = watch::channel(false);
+        let stats = StatsReader {
+            counters: Arc::clone(&shared.counters),
+            turns: Arc::clone(&shared.turns),
+            draining: is_draining,
+        };
         let authenticator = shared.authenticator.clone();
         let task = tokio::spawn(accept_all(listeners, shared, draining.subscribe()));
         Ok(Server {
             locations,
             draining,
             task: Some(task),
-            counters,
+            stats,
             tls,
             authenticator,
         })
@@ -312,7 +316,7 @@ pub struct Server {
     locations: Vec<Location>,
     draining: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<()>>,
-    counters: Arc<Counters>,
+    stats: StatsReader,
     tls: Option<Arc<TlsServer>>,
     authenticator: Option<Arc<dyn Authenticator>>,
 }
@@ -346,12 +350,12 @@ impl Server {
 
     /// What it has done so far.
     pub fn stats(&self) -> ServerStats {
-        self.counters.snapshot()
+        self.stats.stats()
     }
 
     /// Reads what it has done, after its end too.
     pub fn stats_reader(&self) -> StatsReader {
-        StatsReader(Arc::clone(&self.counters))
+        self.stats.clone()
     }
 
     /// Reads again what files say: the certificate, and who may connect. It is done by itself when they change.
@@ -450,15 +454,21 @@ async fn serve(
     let opening = tokio::time::timeout(shared.server_limits.handshake_timeout, incoming.open());
     let (stream, refusal): (_, Option<Refusal>) = match opening.await {
         Ok(Ok(Opened::Ready(stream))) if is_full => {
+            counters.count_refusal("busy");
             (stream, Some(|| limits::busy("it has too many connections")))
         }
         Ok(Ok(Opened::Ready(stream))) => (stream, None),
-        Ok(Ok(Opened::NotSecure(stream))) => (stream, Some(not_secure)),
+        Ok(Ok(Opened::NotSecure(stream))) => {
+            counters.count_refusal("not_secure");
+            (stream, Some(not_secure))
+        }
         Ok(Err(error)) => {
+            counters.count_refusal("handshake");
             tracing::debug!(connection = number, %error, "not opened");
             return;
         }
         Err(_) => {
+            counters.count_refusal("handshake");
             tracing::debug!(connection = number, "not opened in time");
             return;
         }

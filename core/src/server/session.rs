@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::authenticate::{Authenticator, Credentials, Identity};
 use super::limits::Turn;
-use super::stats::Active;
+use super::stats::{Active, Outcome, ScanMeter, name_of};
 use super::table::{Scan, UnitEvent};
 use super::{Shared, default_frame_bytes};
 use super::{answers, inline};
@@ -23,7 +23,7 @@ use crate::protocol::checked;
 use crate::protocol::frame::Tag;
 use crate::protocol::ipc::{Encoder, cut_rows};
 use crate::protocol::messages::{self, request, response};
-use crate::protocol::request::request_digest;
+use crate::protocol::request::{request_digest, table_of};
 use crate::protocol::units::Units;
 use crate::protocol::{VERSION, error_to_proto};
 use crate::secret::Secret;
@@ -61,6 +61,16 @@ impl From<Error> for Stop {
     }
 }
 
+/// How what gave this result has ended.
+fn outcome_of<T>(result: &Result<T, Stop>) -> Outcome {
+    match result {
+        Ok(_) => Outcome::Finished,
+        Err(Stop::Gone) => Outcome::Abandoned,
+        Err(Stop::Cancelled) => Outcome::Cancelled,
+        Err(Stop::Failed(error)) => Outcome::Failed(error.code()),
+    }
+}
+
 /// An answer that could not be sent means that the client is gone.
 fn gone(_: Error) -> Stop {
     Stop::Gone
@@ -82,6 +92,8 @@ pub(super) struct Session {
     draining: watch::Receiver<bool>,
     /// When the request under way must be answered.
     deadline: Option<Instant>,
+    /// When it came.
+    asked: Instant,
     /// Whom the client was taken for; `None` before it has shown credentials where they are asked for.
     identity: Option<Identity>,
     /// What it has shown for that, and the version of the authenticator that took it.
@@ -120,6 +132,7 @@ impl Session {
             shared,
             draining,
             deadline: None,
+            asked: Instant::now(),
             identity,
             shown: None,
             version: 0,
@@ -139,17 +152,22 @@ impl Session {
                 return;
             };
             self.writer.set_checking(self.reader.is_checking());
-            let (answered, is_framed) = match frame {
+            let (name, answered, is_framed) = match frame {
                 Ok(None) => return,
-                Ok(Some(Frame::Request(request))) => (self.answer(request).await, true),
+                Ok(Some(Frame::Request(request))) => {
+                    let name = name_of(request.kind.as_ref());
+                    (name, self.answer(request).await, true)
+                }
                 Ok(Some(_)) => {
                     let error = Error::invalid_argument("a client sends requests only");
-                    (Err(Stop::Failed(error)), false)
+                    (name_of(None), Err(Stop::Failed(error)), false)
                 }
                 Err(error) if error.code() == ErrorCode::Unavailable => return,
                 // After a frame that cannot be understood nothing that follows can be either.
-                Err(error) => (Err(Stop::Failed(error)), false),
+                Err(error) => (name_of(None), Err(Stop::Failed(error)), false),
             };
+            let counters = &self.shared.counters;
+            counters.count_request(name, outcome_of(&answered));
             let sent = match answered {
                 Ok(()) => Ok(()),
                 Err(Stop::Gone) => return,
@@ -158,7 +176,6 @@ impl Session {
                         .await
                 }
                 Err(Stop::Failed(error)) => {
-                    self.shared.counters.errors.fetch_add(1, Ordering::AcqRel);
                     tracing::debug!(%error, "a request failed");
                     self.send(response::Kind::Error(error_to_proto(&error)))
                         .await
@@ -225,7 +242,8 @@ impl Session {
         let timeout = Some(request.timeout_ms)
             .filter(|&ms| ms > 0)
             .map(Duration::from_millis);
-        self.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.asked = Instant::now();
+        self.deadline = timeout.and_then(|timeout| self.asked.checked_add(timeout));
         if let Some(refusal) = self.refusal {
             return Err(refusal().into());
         }
@@ -279,12 +297,14 @@ impl Session {
             }
             request::Kind::Plan(plan) => {
                 let inline_bytes = plan.inline_up_to_bytes.min(INLINE_MOST_BYTES);
+                let table = plan.request.as_ref().map_or("", table_of).to_owned();
                 let turns = Arc::clone(&shared.turns);
                 let turn = self.watch(async move { turns.first().await }).await?;
                 let (answer, scan, limit) = self
                     .watch(async move { answers::plan_scan(&shared, &plan, &identity).await })
                     .await?;
-                let answer = self.plan(answer, scan, limit, inline_bytes).await?;
+                self.shared.counters.serves(&table);
+                let answer = self.plan(answer, scan, limit, inline_bytes, &table).await?;
                 drop(turn);
                 answer
             }
@@ -311,6 +331,7 @@ impl Session {
         scan: Arc<dyn Scan>,
         limit: Option<u64>,
         most_bytes: u64,
+        table: &str,
     ) -> Result<response::Kind, Stop> {
         if !inline::is_worth_trying(scan.as_ref(), limit, most_bytes) {
             return Ok(response::Kind::ScanPlan(answer));
@@ -325,7 +346,9 @@ impl Session {
         self.writer
             .queue_response(response::Kind::ScanPlan(answer))?;
         self.shared.counters.scans.fetch_add(1, Ordering::AcqRel);
-        self.shared.counters.count_sent(&result.end);
+        let mut meter = ScanMeter::new(&self.shared.counters, table, self.asked.into());
+        meter.count_sent(&result.end);
+        meter.end(Outcome::Finished);
         for payload in result.payloads {
             self.writer.queue_batch(payload)?;
         }
@@ -369,6 +392,7 @@ impl Session {
             }
             Err(error) => {
                 let pause = self.shared.failures.pause_after(&self.peer);
+                self.shared.counters.count_pause(pause);
                 tracing::info!(peer = %self.peer, %error, ?pause, "a client was refused");
                 sleep(pause).await;
                 Err(error)
@@ -452,10 +476,24 @@ impl Session {
         }
     }
 
+    /// Answers a Read, and counts what comes of it.
     async fn read(
         &mut self,
         read: messages::Read,
         identity: Identity,
+    ) -> Result<response::Kind, Stop> {
+        let table = read.request.as_ref().map_or("", table_of);
+        let mut meter = ScanMeter::new(&self.shared.counters, table, self.asked.into());
+        let answered = self.read_rows(read, identity, &mut meter).await;
+        meter.end(outcome_of(&answered));
+        answered
+    }
+
+    async fn read_rows(
+        &mut self,
+        read: messages::Read,
+        identity: Identity,
+        meter: &mut ScanMeter,
     ) -> Result<response::Kind, Stop> {
         let turns = Arc::clone(&self.shared.turns);
         let mut turn = self.watch(async move { turns.first().await }).await?;
@@ -469,6 +507,7 @@ impl Session {
             );
         }
         let limit = request.limit;
+        let table = table_of(&request).to_owned();
         let shared = Arc::clone(&self.shared);
         let (partition, index) = (
             ticket.partition,
@@ -477,6 +516,7 @@ impl Session {
         let (scan, _reading) = self
             .watch(async move { answers::find_scan(&shared, request, ticket, &identity).await })
             .await?;
+        meter.found(&table);
         let stripes = u64::from(read.stripes.max(1));
         let units = Units {
             from: read.from_unit,
@@ -516,6 +556,7 @@ impl Session {
             skip: read.skip_rows,
             left: limit,
             end: messages::ReadEnd::default(),
+            meter,
         };
         let mut wanted = units.within(known.units);
         let mut next_unit = wanted.next();
@@ -558,7 +599,7 @@ impl Session {
 
     async fn send_batch(
         &mut self,
-        sending: &mut Sending,
+        sending: &mut Sending<'_>,
         turn: &mut Turn,
         batch: arrow_array::RecordBatch,
     ) -> Result<(), Stop> {
@@ -594,7 +635,7 @@ impl Session {
     /// Sends rows in as many frames as their size wants.
     async fn send_frames(
         &mut self,
-        sending: &mut Sending,
+        sending: &mut Sending<'_>,
         turn: &mut Turn,
         batch: &arrow_array::RecordBatch,
     ) -> Result<(), Stop> {
@@ -606,7 +647,7 @@ impl Session {
             sending.end.bytes += bytes;
             sending.end.rows += rows;
             sending.end.batches += u64::from(rows > 0);
-            self.shared.counters.count_sent(&messages::ReadEnd {
+            sending.meter.count_sent(&messages::ReadEnd {
                 batches: 1,
                 rows,
                 bytes,
@@ -618,7 +659,7 @@ impl Session {
 }
 
 /// Where the answer to a Read stands.
-struct Sending {
+struct Sending<'a> {
     encoder: Encoder,
     frame_bytes: usize,
     batch_rows: Option<usize>,
@@ -627,9 +668,10 @@ struct Sending {
     /// Rows that the limit leaves.
     left: Option<u64>,
     end: messages::ReadEnd,
+    meter: &'a mut ScanMeter,
 }
 
-impl Sending {
+impl Sending<'_> {
     /// The rows behind those that are to be left out.
     fn without_skipped(&mut self, batch: arrow_array::RecordBatch) -> arrow_array::RecordBatch {
         let rows = batch.num_rows();

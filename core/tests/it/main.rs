@@ -13,6 +13,7 @@ mod ipc_limits;
 mod ipc_payloads;
 mod lifetimes;
 mod limits;
+mod metrics;
 mod plain;
 mod planned_scans;
 mod proto;
