@@ -12,6 +12,7 @@ mod ipc_golden;
 mod ipc_limits;
 mod ipc_payloads;
 mod limits;
+mod offsets;
 mod planned_scans;
 mod proto;
 mod round_trips;
