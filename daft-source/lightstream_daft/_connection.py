@@ -16,12 +16,7 @@ def connection(
     url: str, options: Mapping[str, Any] | None, credential_provider: CredentialProvider | Literal["auto"] | None
 ) -> core.Connection:
     """A connection to the server of a URL. Nothing is sent yet."""
-    provider = None if isinstance(credential_provider, str) else credential_provider
-    if credential_provider not in (None, "auto") and not callable(credential_provider):
-        raise TypeError(
-            f'credential_provider is a callable that returns options, "auto" or None, not {credential_provider!r}'
-        )
-    made = core.Connection(url, options, provider)
+    made = core.Connection(url, options, credential_provider)
     if not made.is_set("memory_limit"):
-        made = core.Connection(url, {**made.options, "memory_limit": MEMORY_LIMIT}, provider)
+        made = core.Connection(url, {**made.options, "memory_limit": MEMORY_LIMIT}, credential_provider)
     return made

@@ -64,12 +64,13 @@ import polars as pl
 from conftest import until
 from lightstream_polars import scan_lightstream
 
-more = threading.Event()
+more, reading = threading.Event(), threading.Event()
 
 def rows():
     def batches():
         yield pl.DataFrame({"id": [1]})
         print("waiting", flush=True)
+        reading.set()
         more.wait()
     return batches()
 
@@ -83,7 +84,7 @@ class Endless:
 server = core.serve({"endless": lambda: Endless()})
 remote = scan_lightstream(f"{server.url}/endless")
 threading.Thread(target=lambda: remote.collect(engine=sys.argv[1]), daemon=True).start()
-until(lambda: server.stats()["active_scans"] > 0, "nothing is read")
+until(reading.is_set, "nothing is read")
 """
 
 

@@ -42,6 +42,7 @@ client = ls.connect(server.url)
         "print('reading', flush=True); pa.table(client.scan('t'))",
         "try:\n    print('reading', flush=True)\n    pa.table(client.scan('t'))\nexcept Exception:\n    time.sleep(30)",
         "import asyncio\nasync def main():\n    async for batch in client.scan('t'): print('reading', flush=True)\nasyncio.run(main())",
+        "print('reading', flush=True); ls.connect(server.url, credential_provider=lambda: threading.Event().wait(60))",
     ],
 )
 def test_an_interrupt_is_heard_while_a_read_waits(read: str) -> None:

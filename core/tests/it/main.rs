@@ -14,6 +14,7 @@ mod ipc_payloads;
 mod lifetimes;
 mod limits;
 mod metrics;
+mod offsets;
 mod plain;
 mod planned_scans;
 mod proto;
