@@ -1,4 +1,4 @@
-//! A TCP proxy between client and server that breaks connections at an exact byte.
+//! A proxy between client and server, over TCP or unix sockets, that breaks connections at an exact byte.
 //!
 //! What it does depends on the number of the connection and on bytes passed, never on time or chance.
 
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 const CHUNK_BYTES: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub enum Direction {
 pub enum Ending {
     /// Both sides see an end of the stream, after all bytes that were passed on.
     Close,
-    /// Both sides see a reset, and may lose bytes that were passed on.
+    /// Both sides see a reset, and may lose bytes that were passed on; over unix sockets an end.
     Reset,
     /// Nothing more is passed on that way, and both sides see nothing at all.
     Stall,
@@ -38,6 +38,8 @@ pub struct Fault {
     pub end: Option<(Direction, u64, Ending)>,
     /// The byte at this offset has these bits flipped.
     pub flip: Option<(Direction, u64, u8)>,
+    /// The byte at this offset is passed on after this pause, and those behind it follow.
+    pub delay: Option<(Direction, u64, Duration)>,
     /// Bytes are passed on in pieces of this size, each after this pause.
     pub slow: Option<(usize, Duration)>,
 }
@@ -47,6 +49,7 @@ impl Fault {
     pub const NONE: Fault = Fault {
         end: None,
         flip: None,
+        delay: None,
         slow: None,
     };
 
@@ -68,29 +71,95 @@ struct Shared {
     recorded: Mutex<Vec<u8>>,
 }
 
+type Reader = Box<dyn AsyncRead + Send + Unpin>;
+type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Where clients connect to.
+enum Front {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Front {
+    async fn accept(&self) -> std::io::Result<Stream> {
+        Ok(match self {
+            Front::Tcp(listener) => Stream::Tcp(listener.accept().await?.0),
+            Front::Unix(listener) => Stream::Unix(listener.accept().await?.0),
+        })
+    }
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// A connection to a server at an address, or at a path.
+    async fn connect(server: &str) -> std::io::Result<Self> {
+        if server.starts_with('/') {
+            UnixStream::connect(server).await.map(Stream::Unix)
+        } else {
+            TcpStream::connect(server).await.map(Stream::Tcp)
+        }
+    }
+
+    fn split(self, ending: Option<Ending>) -> (Reader, Writer) {
+        match self {
+            Stream::Unix(stream) => {
+                let (read, write) = stream.into_split();
+                (Box::new(read), Box::new(write))
+            }
+            Stream::Tcp(stream) => {
+                stream.set_nodelay(true).unwrap();
+                if ending == Some(Ending::Reset) {
+                    stream.set_zero_linger().unwrap();
+                }
+                let (read, write) = stream.into_split();
+                (Box::new(read), Box::new(write))
+            }
+        }
+    }
+}
+
 /// A running proxy. Dropping it ends all its connections.
 pub struct Proxy {
     url: String,
     shared: Arc<Shared>,
     _task: JoinSet<()>,
+    _folder: Option<TempDir>,
 }
 
 impl Proxy {
     /// A proxy in front of the server at this URL. The connection of each number, from 0, has its own fault.
     pub async fn start(server_url: &str, fault: impl Fn(usize) -> Fault + Send + 'static) -> Self {
-        let (scheme, server) = server_url.split_once("://").expect("a TCP server");
+        let (scheme, server) = server_url.split_once("://").expect("a server's URL");
         let server = server.to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let (front, place, folder) = if server.starts_with('/') {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("proxy.sock");
+            let listener = UnixListener::bind(&path).unwrap();
+            (
+                Front::Unix(listener),
+                path.display().to_string(),
+                Some(folder),
+            )
+        } else {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let place = listener.local_addr().unwrap().to_string();
+            (Front::Tcp(listener), place, None)
+        };
+        let url = format!("{scheme}://{place}");
         let shared = Arc::<Shared>::default();
         let mut task = JoinSet::new();
         let passed = Arc::clone(&shared);
         task.spawn(async move {
             let mut connections = JoinSet::new();
-            while let Ok((client, _)) = listener.accept().await {
+            while let Ok(client) = front.accept().await {
                 let number = passed.connections.fetch_add(1, Ordering::SeqCst);
-                let server = TcpStream::connect(&server).await;
-                let Ok(server) = server else { continue };
+                let Ok(server) = Stream::connect(&server).await else {
+                    continue;
+                };
                 connections.spawn(join(
                     client,
                     server,
@@ -105,6 +174,7 @@ impl Proxy {
             url,
             shared,
             _task: task,
+            _folder: folder,
         }
     }
 
@@ -134,21 +204,10 @@ impl Proxy {
     }
 }
 
-async fn join(
-    client: TcpStream,
-    server: TcpStream,
-    fault: Fault,
-    number: usize,
-    shared: Arc<Shared>,
-) {
-    for stream in [&client, &server] {
-        stream.set_nodelay(true).unwrap();
-        if matches!(fault.end, Some((_, _, Ending::Reset))) {
-            stream.set_zero_linger().unwrap();
-        }
-    }
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
+async fn join(client: Stream, server: Stream, fault: Fault, number: usize, shared: Arc<Shared>) {
+    let ending = fault.end.map(|(_, _, ending)| ending);
+    let (from_client, to_client) = client.split(ending);
+    let (from_server, to_server) = server.split(ending);
     let up = Way {
         direction: Direction::ToServer,
         fault,
@@ -182,7 +241,7 @@ struct Way {
 
 impl Way {
     /// Passes bytes on until one side ends or the fault says so.
-    async fn pass(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    async fn pass(self, mut from: Reader, mut to: Writer) {
         let piece = self.fault.slow.map_or(CHUNK_BYTES, |(piece, _)| piece) as u64;
         let end = self
             .fault
@@ -191,6 +250,10 @@ impl Way {
         let flip = self
             .fault
             .flip
+            .filter(|(direction, ..)| *direction == self.direction);
+        let mut delay = self
+            .fault
+            .delay
             .filter(|(direction, ..)| *direction == self.direction);
         let mut buffer = vec![0; CHUNK_BYTES];
         let mut passed = 0_u64;
@@ -203,8 +266,12 @@ impl Way {
                 }
                 return;
             }
+            if let Some((_, _, pause)) = delay.take_if(|(_, at, _)| passed >= *at) {
+                tokio::time::sleep(pause).await;
+            }
             let left = end
                 .map_or(u64::MAX, |(_, after, _)| after - passed)
+                .min(delay.map_or(u64::MAX, |(_, at, _)| at - passed))
                 .min(piece) as usize;
             let Ok(count @ 1..) = from.read(&mut buffer[..left]).await else {
                 return;

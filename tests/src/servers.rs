@@ -1,11 +1,12 @@
 //! Servers on this machine, and whole scans of their tables.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use lightstream_core::protocol::request::ScanRequest;
-use lightstream_core::server::{Server, ServerStats, Table};
+use lightstream_core::server::{Server, ServerStats, Table, TlsFiles};
 use lightstream_core::{Client, Options, Result};
 
 /// Where servers of tests listen.
@@ -18,6 +19,19 @@ pub async fn serve(table: impl Table) -> Server {
         .listen(ANY_PORT)
         .await
         .unwrap()
+}
+
+/// A certificate of its own making for 127.0.0.1, and its key, in a folder.
+pub fn certificate(folder: &Path) -> TlsFiles {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let files = TlsFiles {
+        cert: folder.join("cert.pem"),
+        key: folder.join("key.pem"),
+        client_ca: None,
+    };
+    std::fs::write(&files.cert, made.cert.pem()).unwrap();
+    std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+    files
 }
 
 /// Options from names and values.

@@ -137,11 +137,17 @@ pub struct Served {
 impl Served {
     /// Serves at a free port, and at the places that the arguments add.
     pub fn start(args: &[&str]) -> Self {
+        Self::start_at("lightstream://127.0.0.1:0", args)
+    }
+
+    /// Serves at a place, and at those that the arguments add.
+    pub fn start_at(url: &str, args: &[&str]) -> Self {
+        let listen = format!("--listen={url}");
         let listening = 1 + args
             .iter()
             .filter(|arg| arg.starts_with("--listen="))
             .count();
-        let mut all = vec!["serve", "--quiet", "--listen=lightstream://127.0.0.1:0"];
+        let mut all = vec!["serve", "--quiet", &listen];
         all.extend(args);
         let mut child = command(&all).stderr(Stdio::inherit()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -171,10 +177,17 @@ impl Served {
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
+impl Served {
+    /// Ends the process at once, as SIGKILL does.
+    pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

@@ -6,5 +6,6 @@ mod looking;
 mod plain;
 mod protected;
 mod reading;
+mod replicas;
 mod serving;
 mod signals;

@@ -1,8 +1,10 @@
-//! Single bytes that change on the way. There is no checksum yet, so other rows may come; but never a panic or a hang.
+//! Single bytes that change on the way. Without checksums other rows may come, but never a panic or a hang; with them no
+//! change goes unseen, and each is made good.
 
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use lightstream_core::ErrorCode;
 use lightstream_tests::panics::PanicWatch;
 use lightstream_tests::proxy::{Direction, Fault, Proxy};
 use lightstream_tests::rows;
@@ -102,4 +104,86 @@ async fn a_changed_byte_towards_the_client_neither_panics_nor_hangs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_changed_byte_towards_the_server_neither_panics_nor_hangs() {
     corrupt(Direction::ToServer, |total| (0..total).collect()).await;
+}
+
+/// Changes single bits at so many places of the only connection of a scan, once for good and once on two connections.
+async fn checked(direction: Direction, count: u64) {
+    let table = many_types(4, 40);
+    let server = serve(SmallUnits::new(table.clone())).await;
+    let options = |retries: &str| {
+        options(&[
+            ("checksum", "crc32c"),
+            ("retries", retries),
+            ("retry_backoff", "1ms"),
+            ("max_frame_bytes", "4KiB"),
+        ])
+    };
+    let proxy = Proxy::start(&server.url(), |_| Fault::NONE).await;
+    let clean = scan(proxy.url(), options("0")).await.unwrap();
+    rows::assert_same(&table, &clean, "nothing is changed");
+    assert_eq!(proxy.connections(), 1);
+    let total = match direction {
+        Direction::ToClient => proxy.to_client(),
+        Direction::ToServer => proxy.to_server(),
+    };
+    let mut random = StdRng::seed_from_u64(5);
+    let places = (0..count).map(|place| match place {
+        // The greeting and the start of the plan, byte after byte.
+        near if near < total.min(count / 3) => near,
+        _ => random.random_range(0..total),
+    });
+    let cases: Vec<(u64, u8)> = places.map(|place| (place, 1 << (place % 8))).collect();
+    let mut scans = stream::iter(cases)
+        .map(|(place, bits)| {
+            let (url, once, again) = (server.url(), options("0"), options("3"));
+            async move {
+                let fault = Fault {
+                    flip: Some((direction, place, bits)),
+                    ..Fault::NONE
+                };
+                let always = Proxy::start(&url, move |_| fault).await;
+                let once = tokio::time::timeout(CEILING, scan(always.url(), once)).await;
+                let first = move |number| if number < 2 { fault } else { Fault::NONE };
+                let first = Proxy::start(&url, first).await;
+                let again = tokio::time::timeout(CEILING, scan(first.url(), again)).await;
+                (
+                    format!("{direction:?} {place}"),
+                    once.unwrap(),
+                    again.unwrap(),
+                )
+            }
+        })
+        .buffer_unordered(4);
+    // The server answers that the request was changed, and closes; where more was on its way, that is a reset.
+    let expected: &[ErrorCode] = match direction {
+        Direction::ToClient => &[ErrorCode::DataLoss],
+        Direction::ToServer => &[ErrorCode::DataLoss, ErrorCode::Unavailable],
+    };
+    let mut told = 0;
+    while let Some((what, once, again)) = scans.next().await {
+        let error = once.expect_err(&what);
+        assert!(
+            expected.contains(&error.code()) && error.is_retryable(),
+            "{what}: {error}"
+        );
+        told += usize::from(error.code() == ErrorCode::DataLoss);
+        let again = again.unwrap_or_else(|error| panic!("{what}: {error}"));
+        rows::assert_same(&table, &again, &what);
+    }
+    drop(scans);
+    println!(
+        "{direction:?}: {count} changes in {total} bytes, all seen ({told} as data_loss) and made good"
+    );
+    assert!(told as u64 > count / 2);
+    becomes_idle(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_checksums_no_changed_byte_towards_the_client_goes_unseen() {
+    checked(Direction::ToClient, 900).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_checksums_no_changed_byte_towards_the_server_goes_unseen() {
+    checked(Direction::ToServer, 300).await;
 }

@@ -3,6 +3,7 @@
 mod corruption;
 mod cuts;
 mod leaks;
+mod matrix;
 mod silence;
 mod sources;
 mod tls;

@@ -1,11 +1,11 @@
 //! The same faults where connections are secured: what is cut is noticed, and what is changed never reaches the rows.
 
 use futures::{StreamExt, stream};
-use lightstream_core::server::{Server, TlsFiles};
+use lightstream_core::server::Server;
 use lightstream_core::{Error, ErrorCode, Options};
 use lightstream_tests::proxy::{Direction, Ending, Fault, Proxy};
 use lightstream_tests::rows;
-use lightstream_tests::servers::{ANY_PORT, becomes_idle, options, scan};
+use lightstream_tests::servers::{ANY_PORT, becomes_idle, certificate, options, scan};
 use lightstream_tests::tables::{SmallUnits, many_types};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -22,14 +22,7 @@ struct Secured {
 impl Secured {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let files = TlsFiles {
-            cert: folder.path().join("cert.pem"),
-            key: folder.path().join("key.pem"),
-            client_ca: None,
-        };
-        std::fs::write(&files.cert, made.cert.pem()).unwrap();
-        std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+        let files = certificate(folder.path());
         let server = Server::builder()
             .table("t", SmallUnits::new(many_types(12, 60)))
             .tls(files)
