@@ -31,7 +31,7 @@ TABLE = pa.table(
         "text": pa.array([f"row {n}, and what there is to say about it" for n in range(ROWS)], pa.large_string()),
     }
 )
-PLACES = 24
+PLACES: dict[Kind, int] = {"cut": 24, "reset": 24, "stall": 8, "change": 24}
 
 OPTIONS: dict[str, Any] = {"partitions": 4, "batch_rows": 250, "read_timeout": "300ms", "checksum": "crc32c"}
 """Small frames, silence that is noticed soon, and checksums, without which a changed byte goes unseen."""
@@ -73,33 +73,33 @@ def server() -> Iterator[core.Server]:
 
 
 @pytest.fixture(scope="module")
-def places(server: core.Server) -> list[int]:
-    """Where a whole read is struck: after so many bytes."""
+def places(server: core.Server) -> dict[Kind, list[int]]:
+    """Where each kind of fault strikes a whole read: after so many bytes."""
     with Proxy(urlsplit(server.url).port or 0) as proxy:
         assert exact(_pyarrow(f"lightstream://127.0.0.1:{proxy.port}/t", OPTIONS))
         every = proxy.forwarded_bytes
-    return [every * n // PLACES + n for n in range(PLACES)]
+    return {kind: [every * n // count + n for n in range(count)] for kind, count in PLACES.items()}
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["cut", "reset", "stall", "change"])
-def test_with_retries_every_row_comes_once(server: core.Server, places: list[int], engine: str, kind: Kind) -> None:
+def test_with_retries_every_row_comes_once(server: core.Server, places: dict[Kind, list[int]], engine: str, kind: Kind) -> None:
     struck = 0
-    for place in places:
+    for place in places[kind]:
         with Proxy(urlsplit(server.url).port or 0, kind, place) as proxy:
             options = OPTIONS | {"retries": 5, "retry_backoff": "1ms"}
             url = f"lightstream://127.0.0.1:{proxy.port}/t"
             assert exact(within_deadline(lambda url=url: ENGINES[engine](url, options))), place
             struck += proxy.has_struck
-    assert struck >= PLACES - 4
+    assert struck >= PLACES[kind] - 4
     settled(server)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["cut", "reset", "stall", "change"])
-def test_without_retries_an_error_says_where(server: core.Server, places: list[int], engine: str, kind: Kind) -> None:
+def test_without_retries_an_error_says_where(server: core.Server, places: dict[Kind, list[int]], engine: str, kind: Kind) -> None:
     failed, named = 0, 0
-    for place in places:
+    for place in places[kind]:
         with Proxy(urlsplit(server.url).port or 0, kind, place) as proxy:
             url = f"lightstream://127.0.0.1:{proxy.port}/t"
             try:
@@ -112,7 +112,7 @@ def test_without_retries_an_error_says_where(server: core.Server, places: list[i
                 named += 'table "t"' in said and "partition" in said
             else:
                 assert exact(rows), place
-    assert failed >= PLACES // 2
+    assert failed >= PLACES[kind] // 2
     # The others fail before there is a partition: they connect, or plan.
     assert named >= failed // 2
     settled(server)
