@@ -104,6 +104,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
 
+    /// Answer monitors at this address over HTTP: /metrics (for Prometheus) and /health (200, or 503 while draining).
+    /// Port 0 takes a free one. It shows the names of tables to whoever reaches it.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub http: Option<String>,
+
     /// Most connections at a time; clients beyond it are told that the server is busy.
     #[arg(long, value_name = "N", value_parser = positive)]
     pub max_connections: Option<usize>,

@@ -1,6 +1,8 @@
 //! The `serve` command: opens tables, listens, and drains when a signal comes.
 
 mod addresses;
+mod http;
+mod metrics;
 mod tables;
 
 use std::fmt::Write as _;
@@ -9,8 +11,11 @@ use std::path::Path;
 use lightstream_core::protocol::ticket::TicketKey;
 use lightstream_core::server::{Server, ServerLimits, TlsFiles, TokenFile};
 use tokio::signal::unix::Signal;
+use tokio::task::JoinSet;
 
 use self::addresses::Protection;
+use self::http::HttpListener;
+use self::metrics::Metrics;
 use self::tables::Tables;
 use crate::args::ServeArgs;
 use crate::exit::{Failure, Outcome, code};
@@ -27,6 +32,9 @@ pub async fn run(args: ServeArgs) -> Outcome {
             insecure: args.insecure,
         },
     )?;
+    if let Some(address) = &args.http {
+        http::check(address, args.insecure)?;
+    }
     let key = args
         .ticket_key_file
         .as_deref()
@@ -68,15 +76,28 @@ pub async fn run(args: ServeArgs) -> Outcome {
         );
     }
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let monitors = match &args.http {
+        Some(address) => Some(HttpListener::bind(address).await?),
+        None => None,
+    };
+    let query_memory = tables.query_memory();
     // A place that is taken is no server that does not answer.
     let listening = tables.served_by(builder).listen_all(&urls).await;
     let server = listening
         .map_err(|error| Failure::from(error).recoded(&[code::UNREACHABLE], code::FAILED))?;
+    let mut addresses = addresses::announced(server.locations());
+    // Monitors are answered until the server has drained.
+    let mut monitoring = JoinSet::new();
+    if let Some(monitors) = monitors {
+        let _ = writeln!(addresses, "metrics http://{}/metrics", monitors.address());
+        let metrics = Metrics {
+            stats: server.stats_reader(),
+            query_memory,
+        };
+        monitoring.spawn(monitors.serve(metrics));
+    }
     // Whoever started this may have closed its output; that is no reason to stop serving.
-    let _ = print(&format!(
-        "{}{said}",
-        addresses::announced(server.locations())
-    ));
+    let _ = print(&format!("{addresses}{said}"));
     let signal = until_signal(&server, &mut signals, hang_ups).await;
     drain(server, &args, signal, &mut signals).await
 }

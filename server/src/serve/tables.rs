@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use datafusion::execution::config::SessionConfig;
 use datafusion::execution::context::SessionContext;
-use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use lightstream_core::protocol::ipc::encode_schema;
 use lightstream_core::protocol::statistics::Precision;
@@ -42,6 +42,7 @@ pub struct Tables {
     /// Arrow IPC files, which the core serves by itself.
     mapped: Vec<(String, Arc<dyn Table>)>,
     rest: DataFusionCatalog,
+    query_memory: Arc<dyn MemoryPool>,
 }
 
 impl Tables {
@@ -57,6 +58,7 @@ impl Tables {
             described: Vec::new(),
             mapped: Vec::new(),
             rest,
+            query_memory: Arc::clone(&context.runtime_env().memory_pool),
         };
         for (name, path) in sources(named, folder)? {
             // Formats are read by libraries that may panic on damaged files.
@@ -98,6 +100,11 @@ impl Tables {
     /// The tables by name.
     pub fn iter(&self) -> impl Iterator<Item = &OpenTable> {
         self.described.iter()
+    }
+
+    /// The memory that queries over them share.
+    pub fn query_memory(&self) -> Arc<dyn MemoryPool> {
+        Arc::clone(&self.query_memory)
     }
 
     /// A server of these tables.

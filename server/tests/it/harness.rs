@@ -131,7 +131,7 @@ pub fn signal(child: &Child, name: &str) {
 pub struct Served {
     pub child: Child,
     pub urls: Vec<String>,
-    _out: BufReader<ChildStdout>,
+    out: BufReader<ChildStdout>,
 }
 
 impl Served {
@@ -161,11 +161,14 @@ impl Served {
                     .to_owned()
             })
             .collect();
-        Self {
-            child,
-            urls,
-            _out: out,
-        }
+        Self { child, urls, out }
+    }
+
+    /// What it says next.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
     }
 
     pub fn url(&self) -> &str {

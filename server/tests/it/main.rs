@@ -3,6 +3,7 @@
 
 mod harness;
 mod looking;
+mod monitors;
 mod plain;
 mod protected;
 mod reading;

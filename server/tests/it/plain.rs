@@ -72,5 +72,10 @@ fn rows_are_sent_to_a_reader() {
         &["Arrow stream"],
     );
     fails(2, &["ls", &url], &["takes no requests"]);
-    fails(2, &["serve", "--listen", &url], &["bare Arrow streams"]);
+    let here = table_arg("t", &path);
+    fails(
+        2,
+        &["serve", &here, "--listen", &url],
+        &["bare Arrow streams"],
+    );
 }
