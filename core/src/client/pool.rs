@@ -25,9 +25,6 @@ use crate::transport::{self, Location, Security};
 /// Idle connections beyond this many are closed.
 const MOST_IDLE: usize = 64;
 
-/// Frame memory that waits to be used again, for each server.
-pub(super) const MOST_IDLE_BYTES: usize = 64 << 20;
-
 /// Results up to this size come with their plan.
 pub(super) const INLINE_UP_TO_BYTES: u64 = 64 << 10;
 
@@ -274,7 +271,7 @@ impl Pool {
                 validation: options.validate.unwrap_or_default(),
                 ..DecodeLimits::default()
             },
-            frames: FramePool::new(MOST_IDLE_BYTES),
+            frames: FramePool::of_process(),
             idle: Mutex::default(),
             refused_by: Mutex::default(),
             away_until: Mutex::default(),

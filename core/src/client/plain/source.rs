@@ -14,7 +14,7 @@ use super::claims::Claims;
 use super::connections::Connections;
 use super::reader::not_here;
 use super::stream::StreamReader;
-use crate::client::pool::{MOST_IDLE_BYTES, Patience};
+use crate::client::pool::Patience;
 use crate::error::{Error, Result};
 use crate::memory::FramePool;
 use crate::options::Options;
@@ -80,7 +80,7 @@ impl Source {
                 validation: options.validate.unwrap_or_default(),
                 ..DecodeLimits::default()
             },
-            pool: FramePool::new(MOST_IDLE_BYTES),
+            pool: FramePool::of_process(),
             opened: OnceCell::new(),
         })
     }

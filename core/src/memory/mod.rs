@@ -4,15 +4,18 @@
 //! Fresh memory costs a page fault for each 4 KiB, which makes receiving several times slower; hence the pool. It is
 //! last-in-first-out, so that the block used next is the one most likely still in a cache.
 
+mod idle;
+
 use std::alloc::{Layout, alloc, dealloc};
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use arrow_buffer::Buffer;
 use bytes::BufMut;
 use bytes::buf::UninitSlice;
 
+use self::idle::Idle;
 use crate::error::{Error, Result};
 
 /// Every block starts at a multiple of this.
@@ -23,6 +26,10 @@ const SMALLEST_POOLED: usize = 64 << 10;
 const LARGEST_POOLED: usize = 16 << 20;
 /// Blocks from this size on lie in slabs of huge pages. A frame of the usual size fills one of the two in a slab.
 const SMALLEST_IN_SLAB: usize = 1 << 20;
+/// Most that waits in this process: about what a query holds that keeps its rows.
+const MOST_IDLE_BYTES: usize = 1 << 30;
+/// What waits for as long as the process lives. More waits for seconds only.
+const LASTING_IDLE_BYTES: usize = 64 << 20;
 /// The size of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
@@ -122,38 +129,21 @@ impl Drop for Block {
     }
 }
 
-#[derive(Default)]
-struct Idle {
-    blocks: Vec<Block>,
-    bytes: usize,
-}
-
-struct PoolState {
-    idle: Mutex<Idle>,
-    most_idle_bytes: usize,
-}
-
-impl PoolState {
-    fn give_back(&self, block: Block) {
-        let mut idle = lock(&self.idle);
-        if idle.bytes + block.bytes <= self.most_idle_bytes {
-            idle.bytes += block.bytes;
-            idle.blocks.push(block);
-        }
-    }
-}
-
-/// Blocks that wait to be used again.
+/// Where memory for frames is taken from, and goes back to.
 #[derive(Clone)]
-pub(crate) struct FramePool(Arc<PoolState>);
+pub(crate) struct FramePool(Arc<Idle>);
 
 impl FramePool {
     /// A pool that keeps at most so many bytes in wait.
     pub(crate) fn new(most_idle_bytes: usize) -> Self {
-        Self(Arc::new(PoolState {
-            idle: Mutex::default(),
-            most_idle_bytes,
-        }))
+        Self(Arc::new(Idle::new(most_idle_bytes, most_idle_bytes)))
+    }
+
+    /// The pool that the clients of this process share.
+    pub(crate) fn of_process() -> Self {
+        static SHARED: LazyLock<FramePool> =
+            LazyLock::new(|| FramePool(Arc::new(Idle::new(MOST_IDLE_BYTES, LASTING_IDLE_BYTES))));
+        SHARED.clone()
     }
 
     /// Room for a frame of this many bytes.
@@ -167,16 +157,7 @@ impl FramePool {
             });
         }
         let class = bytes.next_power_of_two();
-        let reused = {
-            let mut idle = lock(&self.0.idle);
-            let at = idle.blocks.iter().rposition(|block| block.bytes == class);
-            let block = at.map(|at| idle.blocks.remove(at));
-            if let Some(block) = &block {
-                idle.bytes -= block.bytes;
-            }
-            block
-        };
-        let block = match reused {
+        let block = match self.0.take(class) {
             Some(block) => block,
             None if class < SMALLEST_IN_SLAB => Block::on_heap(class)?,
             None => {
@@ -197,20 +178,14 @@ impl FramePool {
 
     #[cfg(test)]
     fn idle_bytes(&self) -> usize {
-        lock(&self.0.idle).bytes
+        self.0.bytes()
     }
-}
-
-fn lock(idle: &Mutex<Idle>) -> std::sync::MutexGuard<'_, Idle> {
-    // The list is sound after every statement that changes it, so a panic elsewhere does not spoil it.
-    idle.lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A block that was filled; it goes back to its pool when the last array that points into it is gone.
 struct Filled {
     block: Option<Block>,
-    pool: Weak<PoolState>,
+    pool: Weak<Idle>,
 }
 
 impl Drop for Filled {
@@ -246,7 +221,7 @@ pub(crate) struct FrameBuffer {
     block: Block,
     filled: usize,
     wanted: usize,
-    pool: Weak<PoolState>,
+    pool: Weak<Idle>,
 }
 
 impl FrameBuffer {
