@@ -76,6 +76,6 @@ fn rows_are_sent_to_a_reader() {
     fails(
         2,
         &["serve", &here, "--listen", &url],
-        &["bare Arrow streams"],
+        &["does not serve arrow+tcp"],
     );
 }
