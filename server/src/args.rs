@@ -28,7 +28,7 @@ pub struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     Ls(LsArgs),
     Schema(SchemaArgs),
     Head(HeadArgs),

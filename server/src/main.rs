@@ -51,7 +51,7 @@ fn start(command: Command) -> Outcome {
     })?;
     let outcome = runtime.block_on(async {
         match command {
-            Command::Serve(args) => serve::run(args).await,
+            Command::Serve(args) => serve::run(*args).await,
             Command::Ls(args) => until_signal(list::ls(args)).await,
             Command::Schema(args) => until_signal(list::schema(args)).await,
             Command::Head(args) => until_signal(cat::head(args)).await,
