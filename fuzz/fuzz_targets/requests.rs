@@ -33,8 +33,18 @@ static RUNNING: LazyLock<Running> = LazyLock::new(|| {
     let socket = std::env::temp_dir().join(format!("lightstream-fuzz-{}.sock", std::process::id()));
     let columns: [(&str, ArrayRef); 3] = [
         ("a", Arc::new(Int64Array::from_iter_values(0..ROWS))),
-        ("b", Arc::new(Float64Array::from_iter((0..ROWS).map(|n| (n % 3 > 0).then_some(n as f64))))),
-        ("c", Arc::new(StringArray::from_iter_values((0..ROWS).map(|n| format!("text {n}"))))),
+        (
+            "b",
+            Arc::new(Float64Array::from_iter(
+                (0..ROWS).map(|n| (n % 3 > 0).then_some(n as f64)),
+            )),
+        ),
+        (
+            "c",
+            Arc::new(StringArray::from_iter_values(
+                (0..ROWS).map(|n| format!("text {n}")),
+            )),
+        ),
     ];
     let batch = RecordBatch::try_from_iter(columns).expect("three columns");
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -64,11 +74,19 @@ static RUNNING: LazyLock<Running> = LazyLock::new(|| {
             _ => None,
         })
         .expect("a plan");
-    Running { socket, ticket, _server: server, _runtime: runtime }
+    Running {
+        socket,
+        ticket,
+        _server: server,
+        _runtime: runtime,
+    }
 });
 
 fn message(kind: request::Kind) -> Request {
-    Request { timeout_ms: 0, kind: Some(kind) }
+    Request {
+        timeout_ms: 0,
+        kind: Some(kind),
+    }
 }
 
 /// Sends requests after a greeting; returns the answers that are messages.
@@ -77,7 +95,10 @@ fn exchange(socket: &PathBuf, requests: &[Vec<u8>]) -> Vec<Response> {
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
         .expect("a time limit");
-    let hello = message(request::Kind::Hello(Hello { versions: vec![1], ..Hello::default() }));
+    let hello = message(request::Kind::Hello(Hello {
+        versions: vec![1],
+        ..Hello::default()
+    }));
     let mut sent = Vec::new();
     for payload in std::iter::once(&hello.encode_to_vec()).chain(requests) {
         let header = Header::try_new(Tag::Request, payload.len()).expect("short requests");
@@ -89,7 +110,11 @@ fn exchange(socket: &PathBuf, requests: &[Vec<u8>]) -> Vec<Response> {
     let _ = stream.shutdown(Shutdown::Write);
     let mut received = Vec::new();
     if let Err(error) = stream.read_to_end(&mut received) {
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "the server does not answer");
+        assert_eq!(
+            error.kind(),
+            std::io::ErrorKind::ConnectionReset,
+            "the server does not answer"
+        );
     }
     messages(&received)
 }
@@ -126,8 +151,8 @@ fuzz_target!(|data: &[u8]| {
                     Some(request::Kind::Read(read)) if read.ticket.is_empty() => {
                         read.ticket.clone_from(&running.ticket);
                     }
-                    Some(request::Kind::Renew(renew)) if renew.ticket.is_empty() => {
-                        renew.ticket.clone_from(&running.ticket);
+                    Some(request::Kind::Renew(renew)) if renew.tickets.is_empty() => {
+                        renew.tickets.push(running.ticket.clone());
                     }
                     Some(request::Kind::Release(release)) if release.ticket.is_empty() => {
                         release.ticket.clone_from(&running.ticket);
