@@ -5,59 +5,20 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+from columns import arrow_types, first_value
 from daft import DataFrame, DataType, Expression, col, lit
 from serving import served, traffic
 
 from lightstream_daft import read_lightstream
 
 FILE = Path(__file__).parent.parent / "PUSHDOWN.md"
-
-_DAYS = [dt.date(2024, 1, 1), dt.date(2024, 2, 29), dt.date(2024, 12, 31)]
-_MOMENTS = [dt.datetime(2024, 1, 1), dt.datetime(2024, 2, 29, 12, 30), dt.datetime(2024, 12, 31)]
-_INSTANTS = [each.replace(tzinfo=dt.timezone.utc) for each in _MOMENTS]
-_CLOCKS = [dt.time(1), dt.time(12, 30), dt.time(23)]
-_SPANS = [dt.timedelta(seconds=1), dt.timedelta(hours=1), dt.timedelta(days=1)]
-_TEXTS = ["ab", "abc", "bcd"]
-_DECIMALS = [Decimal("1.00"), Decimal("2.50"), Decimal("4.00")]
-
-
-def _types() -> dict[str, pa.Array]:
-    """For each type three ascending values and null."""
-    of = lambda values, data_type: pa.array([*values, None], data_type)  # noqa: E731
-    integers = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-    return {
-        "bool": of([False, True, True], pa.bool_()),
-        **{name: of([1, 3, 5], getattr(pa, name)()) for name in integers},
-        **{name: of([1.5, 2.5, 3.5], getattr(pa, name)()) for name in ("float32", "float64")},
-        **{name: of(_TEXTS, getattr(pa, name)()) for name in ("string", "large_string", "string_view")},
-        **{name: of([x.encode() for x in _TEXTS], getattr(pa, name)()) for name in ("binary", "large_binary", "binary_view")},
-        "fixed_size_binary[2]": of([b"ab", b"bc", b"cd"], pa.binary(2)),
-        "date32": of(_DAYS, pa.date32()),
-        "date64": of(_DAYS, pa.date64()),
-        **{f"time32[{unit}]": of(_CLOCKS, pa.time32(unit)) for unit in ("s", "ms")},
-        **{f"time64[{unit}]": of(_CLOCKS, pa.time64(unit)) for unit in ("us", "ns")},
-        **{f"timestamp[{unit}]": of(_MOMENTS, pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")},
-        "timestamp[us, UTC]": of(_INSTANTS, pa.timestamp("us", "UTC")),
-        "timestamp[us, Europe/Berlin]": of(_INSTANTS, pa.timestamp("us", "Europe/Berlin")),
-        **{f"duration[{unit}]": of(_SPANS, pa.duration(unit)) for unit in ("s", "ms", "us", "ns")},
-        "decimal32(7, 2)": of(_DECIMALS, pa.decimal32(7, 2)),
-        "decimal64(12, 2)": of(_DECIMALS, pa.decimal64(12, 2)),
-        "decimal128(12, 2)": of(_DECIMALS, pa.decimal128(12, 2)),
-        "dictionary<string>": of(_TEXTS, pa.string()).dictionary_encode(),
-        "run_end_encoded<int64>": pa.RunEndEncodedArray.from_arrays([1, 2, 3, 4], of([1, 3, 5], pa.int64())),
-        "list<int64>": of([[1], [2, 3], []], pa.list_(pa.int64())),
-        "null": pa.nulls(4),
-    }
-
 
 Condition = Callable[[Expression, list[Any]], Expression]
 
@@ -84,13 +45,6 @@ CONDITIONS: dict[str, tuple[Callable[[DataType], bool], Condition]] = {
 }
 
 
-def _first_value(column: pa.Array) -> pa.Array:
-    """The first value in each row."""
-    if isinstance(column, pa.RunEndEncodedArray):
-        return pa.RunEndEncodedArray.from_arrays([len(column)], column.values.slice(0, 1))
-    return pa.concat_arrays([column.slice(0, 1)] * len(column))
-
-
 def _judge(frame: DataFrame, local: DataFrame, server: Any, condition: Expression) -> str:
     try:
         expected = local.where(condition).select("id").to_pydict()
@@ -108,8 +62,8 @@ def _judge(frame: DataFrame, local: DataFrame, server: Any, condition: Expressio
 
 def pushdown() -> str:
     """The table of what is pushed, as text."""
-    columns = _types()
-    tables = {name: pa.table({"id": range(len(x)), "x": x, "y": _first_value(x)}) for name, x in columns.items()}
+    columns = arrow_types()
+    tables = {name: pa.table({"id": range(len(x)), "x": x, "y": first_value(x)}) for name, x in columns.items()}
     lines = [
         "# What the server applies",
         "",
