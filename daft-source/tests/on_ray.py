@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ import streams
 from daft import col
 from proxy import Kind, Proxy
 from serving import served, settled, traffic, until
-from test_queries import FLIGHTS, QUERIES, SCALE, UNSUPPORTED, Database, rows
+from test_queries import FIRST, FLIGHTS, QUERIES, SCALE, UNSUPPORTED, Database, rows
 
 import data
 from lightstream_daft import read_lightstream
@@ -65,6 +66,15 @@ def check_flights_give_what_local_tables_give() -> None:
     with database.server:
         for name, query in FLIGHTS.items():
             assert rows(query(database.remote)) == rows(query(database.local)), name
+        for name, (query, count) in FIRST.items():
+            found = rows(query(database.remote).limit(count))
+            assert len(found) == count, name
+            assert tally(found) <= tally(rows(query(database.local))), name
+
+
+def tally(found: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """How often each row is there."""
+    return Counter(tuple(row.values()) for row in found)
 
 
 def check_tasks_read_in_workers_what_was_pushed() -> None:
