@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (n, request) in client_requests().into_iter().enumerate() {
         let encoded = Request {
             timeout_ms: 1000,
+            traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned(),
             kind: Some(request),
         }
         .encode_to_vec();

@@ -18,6 +18,7 @@ use crate::protocol::frame::{Header, Tag};
 use crate::protocol::ipc::Payload;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages;
+use crate::trace::TraceContext;
 use crate::transport::{ReadHalf, WriteHalf};
 
 /// Most segments handed to the system at once; more than 1024 it does not take.
@@ -324,12 +325,15 @@ impl FrameWriter {
     pub(crate) fn queue_request(
         &mut self,
         timeout_ms: u64,
+        traceparent: Option<TraceContext>,
         kind: messages::request::Kind,
     ) -> Result<()> {
+        let traceparent = traceparent.map_or_else(String::new, |context| context.to_string());
         self.queue_message(
             Tag::Request,
             &messages::Request {
                 timeout_ms,
+                traceparent,
                 kind: Some(kind),
             },
         )
@@ -452,7 +456,7 @@ mod tests {
                         snapshot: String::new(),
                     };
                     writer
-                        .queue_request(1, request::Kind::DescribeTable(describe))
+                        .queue_request(1, None, request::Kind::DescribeTable(describe))
                         .unwrap();
                     writer
                         .queue_response(response::Kind::Pong(messages::Pong {}))
@@ -490,7 +494,7 @@ mod tests {
             snapshot: String::new(),
         };
         writer
-            .queue_request(0, request::Kind::DescribeTable(describe))
+            .queue_request(0, None, request::Kind::DescribeTable(describe))
             .unwrap();
         let bytes = writer.queue[0].as_slice().to_vec();
         for bit in 0..bytes.len() * 8 {
@@ -518,7 +522,7 @@ mod tests {
             snapshot: String::new(),
         };
         whole
-            .queue_request(0, request::Kind::DescribeTable(describe))
+            .queue_request(0, None, request::Kind::DescribeTable(describe))
             .unwrap();
         let bytes = whole.queue[0].as_slice().to_vec();
         for end in 1..bytes.len() {

@@ -35,6 +35,7 @@ pub mod protocol;
 mod random;
 mod secret;
 pub mod server;
+pub mod trace;
 pub mod transport;
 mod watched;
 

@@ -7,6 +7,7 @@ use crate::allowed_hosts::AllowedHosts;
 use crate::error::{Error, Result};
 use crate::protocol::limits::Validation;
 use crate::secret::Secret;
+use crate::trace::TraceContext;
 
 /// When TLS is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +146,9 @@ options! {
     checksum: Checksums = checksums;
     /// The snapshot to read: its id. By default the newest.
     snapshot: String = text;
+    /// Where the client's requests stand in a trace, for the server's spans and logs: a `traceparent` of W3C Trace Context. A
+    /// program that records its own traces sets a [`Propagator`](crate::trace::Propagator) instead.
+    traceparent: TraceContext = traceparent;
 }
 
 impl Options {
@@ -253,6 +257,12 @@ fn checksums(value: &str) -> Parsed<Checksums> {
         "crc32c" => Ok(Checksums::Crc32c),
         _ => Err("expected off or crc32c"),
     }
+}
+
+fn traceparent(value: &str) -> Parsed<TraceContext> {
+    value.parse().map_err(|_| {
+        "expected a traceparent such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    })
 }
 
 fn validation(value: &str) -> Parsed<Validation> {

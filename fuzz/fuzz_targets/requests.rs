@@ -84,8 +84,8 @@ static RUNNING: LazyLock<Running> = LazyLock::new(|| {
 
 fn message(kind: request::Kind) -> Request {
     Request {
-        timeout_ms: 0,
         kind: Some(kind),
+        ..Request::default()
     }
 }
 

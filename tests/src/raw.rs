@@ -75,8 +75,8 @@ pub fn read(url: &str, partition: &Partition, stripe: Stripe) -> Result<Answer, 
 
 fn send(stream: &mut TcpStream, kind: request::Kind) {
     let request = messages::Request {
-        timeout_ms: 0,
         kind: Some(kind),
+        ..messages::Request::default()
     };
     let header = Header::try_new(Tag::Request, request.encoded_len()).unwrap();
     stream

@@ -18,6 +18,8 @@ mod stripe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tracing::Instrument;
+
 use self::credentials::Credentials;
 use self::described::Described;
 use self::plain::{Source, no_requests};
@@ -380,13 +382,22 @@ impl Client {
         request.max_partitions = request.max_partitions.or(self.options.partitions);
         request.ordered = request.ordered || self.options.ordered.unwrap_or(false);
         let name = request.source_name();
-        self.plan_as_is(&request, inline_bytes)
-            .await
-            .map_err(|error| {
-                error
-                    .with_table(name)
-                    .with_peer(self.location().to_string())
-            })
+        let span = tracing::info_span!(
+            "lightstream.plan",
+            table = %name,
+            peer = %self.location(),
+            partitions = tracing::field::Empty,
+        );
+        let planned = self
+            .plan_as_is(&request, inline_bytes)
+            .instrument(span.clone());
+        let plan = planned.await.map_err(|error| {
+            error
+                .with_table(name)
+                .with_peer(self.location().to_string())
+        })?;
+        span.record("partitions", plan.partitions.len().cast_signed());
+        Ok(plan)
     }
 
     async fn plan_as_is(&self, request: &ScanRequest, inline_bytes: u64) -> Result<ScanPlan> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::credentials::{Credentials, Issued};
 use crate::connection::{Checking, Frame, FrameReader, FrameWriter};
@@ -18,8 +19,10 @@ use crate::options::{Checksums, Options};
 use crate::protocol::ipc::Decoder;
 use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, request, response};
+use crate::protocol::request::name_of;
 use crate::protocol::{VERSION, error_from_proto};
 use crate::secret::Secret;
+use crate::trace::{self, TraceContext};
 use crate::transport::{self, Location, Security};
 
 /// Idle connections beyond this many are closed.
@@ -147,6 +150,8 @@ pub(super) struct Connection {
     /// What it shows, or has shown, to the server.
     issued: Issued,
     username: Option<Arc<str>>,
+    /// Where requests stand in a trace that this process does not record.
+    traceparent: Option<TraceContext>,
 }
 
 impl Connection {
@@ -155,10 +160,13 @@ impl Connection {
         if !self.is_welcomed && !self.writer.is_pending() {
             self.writer.queue_request(
                 0,
+                None,
                 request::Kind::Hello(hello(&self.issued, self.username.as_deref())),
             )?;
         }
-        self.writer.queue_request(patience.left_ms(), kind)?;
+        let traceparent = trace::outgoing(self.traceparent.as_ref());
+        self.writer
+            .queue_request(patience.left_ms(), traceparent, kind)?;
         loop {
             let before = self.writer.sent_bytes();
             if let Some(()) = patience.step(self.writer.flush()).await? {
@@ -243,6 +251,7 @@ pub(super) struct Pool {
     security: Security,
     credentials: Arc<Credentials>,
     username: Option<Arc<str>>,
+    traceparent: Option<TraceContext>,
     connect_timeout: Duration,
     checksums: Checksums,
     limits: DecodeLimits,
@@ -265,6 +274,7 @@ impl Pool {
             credentials,
             security: options.into(),
             username: options.username.as_deref().map(Into::into),
+            traceparent: options.traceparent,
             checksums: options.checksum.unwrap_or_default(),
             connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
             limits: DecodeLimits {
@@ -327,6 +337,7 @@ impl Pool {
         let issued = self.provided(self.credentials.current(), patience).await?;
         let opening = transport::connect(&self.location, &self.security, self.connect_timeout);
         let stream = patience.wait(opening).await?;
+        tracing::debug!(server = %self.location, peer = stream.peer, "connected");
         let checking = match self.checksums {
             Checksums::Off => Checking::Off,
             Checksums::Crc32c => Checking::On,
@@ -342,6 +353,7 @@ impl Pool {
             is_reused: false,
             issued,
             username: self.username.clone(),
+            traceparent: self.traceparent,
         })
     }
 
@@ -376,7 +388,13 @@ impl Pool {
         kind: request::Kind,
         patience: &Patience,
     ) -> Result<(Connection, Frame)> {
-        let answer = self.answer(kind, patience).await;
+        let span = tracing::info_span!(
+            "lightstream.request",
+            otel.kind = "client",
+            request = name_of(Some(&kind)),
+            peer = %self.location,
+        );
+        let answer = self.answer(kind, patience).instrument(span).await;
         *self.away() = match &answer {
             Err(error) if is_absence(error) => Some(Instant::now() + AWAY),
             _ => None,

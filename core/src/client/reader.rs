@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use futures::Stream;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::Client;
 use super::in_flight::{Batches, Bounded};
@@ -69,12 +71,14 @@ impl PartitionReader {
         let table = table_of(&partition.request).to_owned();
         let index = partition.index as u64;
         let peer = client.location().to_string();
+        let span = ReadSpan::new(&table, index, &peer, &metrics);
         let memory_limit = client.options().memory_limit;
         let rows = Rows::new(client, partition, Arc::clone(&metrics), offset);
         let batches = futures::stream::try_unfold(rows, move |mut rows| {
             let (table, peer) = (table.clone(), peer.clone());
+            let span = span.span.clone();
             async move {
-                match rows.next().await {
+                match rows.next().instrument(span).await {
                     Ok(batch) => Ok(batch.map(|batch| (batch, rows))),
                     Err(error) => Err(error
                         .with_table(table)
@@ -124,6 +128,39 @@ impl Stream for PartitionReader {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.batches.poll_next(context)
+    }
+}
+
+/// The span of a read, which tells at its end what has come.
+struct ReadSpan {
+    span: Span,
+    metrics: Arc<ReadMetrics>,
+}
+
+impl ReadSpan {
+    fn new(table: &str, partition: u64, peer: &str, metrics: &Arc<ReadMetrics>) -> Self {
+        Self {
+            span: tracing::info_span!(
+                "lightstream.read",
+                table,
+                partition = partition.cast_signed(),
+                peer,
+                rows = Empty,
+                bytes = Empty,
+                retries = Empty,
+            ),
+            metrics: Arc::clone(metrics),
+        }
+    }
+}
+
+impl Drop for ReadSpan {
+    fn drop(&mut self) {
+        // Signed, since OpenTelemetry has no other numbers.
+        let metrics = &self.metrics;
+        self.span.record("rows", metrics.rows().cast_signed());
+        self.span.record("bytes", metrics.bytes().cast_signed());
+        self.span.record("retries", metrics.retries().cast_signed());
     }
 }
 

@@ -8,6 +8,9 @@ pub struct Request {
     /// Milliseconds within which the whole answer must be complete; 0 means no limit.
     #[prost(uint64, tag = "1")]
     pub timeout_ms: u64,
+    /// Where the client stands in a trace: the `traceparent` of W3C Trace Context. Empty, or not such a text: in none.
+    #[prost(string, tag = "11")]
+    pub traceparent: ::prost::alloc::string::String,
     #[prost(oneof = "request::Kind", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub kind: ::core::option::Option<request::Kind>,
 }

@@ -143,6 +143,22 @@ pub(crate) fn table_of(request: &messages::ScanRequest) -> &str {
     }
 }
 
+/// What kind of request it is, in words that do not change.
+pub(crate) fn name_of(kind: Option<&messages::request::Kind>) -> &'static str {
+    match kind {
+        Some(messages::request::Kind::Hello(_)) => "hello",
+        Some(messages::request::Kind::ListTables(_)) => "list_tables",
+        Some(messages::request::Kind::DescribeTable(_)) => "describe_table",
+        Some(messages::request::Kind::Plan(_)) => "plan",
+        Some(messages::request::Kind::Read(_)) => "read",
+        Some(messages::request::Kind::Renew(_)) => "renew",
+        Some(messages::request::Kind::Release(_)) => "release",
+        Some(messages::request::Kind::Ping(_)) => "ping",
+        Some(messages::request::Kind::Cancel(_)) => "cancel",
+        None => "unknown",
+    }
+}
+
 /// The digest of a request that a ticket is bound to. Fields that this version does not know do not count.
 pub fn request_digest(request: &messages::ScanRequest) -> [u8; 32] {
     Sha256::digest(request.encode_to_vec()).into()

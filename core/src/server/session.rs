@@ -10,10 +10,12 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::authenticate::{Authenticator, Credentials, Identity};
 use super::limits::Turn;
-use super::stats::{Active, Outcome, ScanMeter, name_of};
+use super::stats::{Active, Outcome, ScanMeter};
 use super::table::{Scan, UnitEvent};
 use super::{Shared, default_frame_bytes};
 use super::{answers, inline};
@@ -23,10 +25,11 @@ use crate::protocol::checked;
 use crate::protocol::frame::Tag;
 use crate::protocol::ipc::{Encoder, cut_rows};
 use crate::protocol::messages::{self, request, response};
-use crate::protocol::request::{request_digest, table_of};
+use crate::protocol::request::{name_of, request_digest, table_of};
 use crate::protocol::units::Units;
 use crate::protocol::{VERSION, error_to_proto};
 use crate::secret::Secret;
+use crate::trace;
 use crate::transport::ByteStream;
 
 /// After so long without anything to send, the client is told that work goes on.
@@ -78,6 +81,15 @@ fn gone(_: Error) -> Stop {
 
 /// Makes the error that a client is refused with.
 pub(super) type Refusal = fn() -> Error;
+
+/// As much of a name as goes into a span: whoever asks may make one up.
+fn start_of(name: &str) -> &str {
+    let end = name.char_indices().nth(SPAN_CHARACTERS);
+    end.map_or(name, |(end, _)| name.get(..end).unwrap_or_default())
+}
+
+/// Longest name in a span.
+const SPAN_CHARACTERS: usize = 256;
 
 /// How often it is looked whether a client is slow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -152,11 +164,17 @@ impl Session {
                 return;
             };
             self.writer.set_checking(self.reader.is_checking());
+            let mut span = Span::none();
             let (name, answered, is_framed) = match frame {
                 Ok(None) => return,
                 Ok(Some(Frame::Request(request))) => {
+                    span = self.span_of(&request);
                     let name = name_of(request.kind.as_ref());
-                    (name, self.answer(request).await, true)
+                    (
+                        name,
+                        self.answer(request).instrument(span.clone()).await,
+                        true,
+                    )
                 }
                 Ok(Some(_)) => {
                     let error = Error::invalid_argument("a client sends requests only");
@@ -166,8 +184,9 @@ impl Session {
                 // After a frame that cannot be understood nothing that follows can be either.
                 Err(error) => (name_of(None), Err(Stop::Failed(error)), false),
             };
-            let counters = &self.shared.counters;
-            counters.count_request(name, outcome_of(&answered));
+            let outcome = outcome_of(&answered);
+            span.record("outcome", outcome.as_str());
+            self.shared.counters.count_request(name, outcome);
             let sent = match answered {
                 Ok(()) => Ok(()),
                 Err(Stop::Gone) => return,
@@ -176,7 +195,7 @@ impl Session {
                         .await
                 }
                 Err(Stop::Failed(error)) => {
-                    tracing::debug!(%error, "a request failed");
+                    span.in_scope(|| tracing::debug!(%error, "a request failed"));
                     self.send(response::Kind::Error(error_to_proto(&error)))
                         .await
                 }
@@ -185,6 +204,39 @@ impl Session {
                 return;
             }
         }
+    }
+
+    /// The span of a request, within the trace that the client names.
+    fn span_of(&self, request: &messages::Request) -> Span {
+        let span = tracing::info_span!(
+            "lightstream.request",
+            otel.kind = "server",
+            request = name_of(request.kind.as_ref()),
+            peer = %self.peer,
+            subject = Empty,
+            table = Empty,
+            partition = Empty,
+            trace_id = Empty,
+            parent_id = Empty,
+            outcome = Empty,
+        );
+        trace::adopt(&span, &request.traceparent);
+        let Some(identity) = &self.identity else {
+            return span;
+        };
+        if !identity.subject.is_empty() {
+            span.record("subject", &*identity.subject);
+        }
+        let table = match &request.kind {
+            Some(request::Kind::DescribeTable(describe)) => Some(&*describe.name),
+            Some(request::Kind::Plan(plan)) => plan.request.as_ref().map(table_of),
+            Some(request::Kind::Read(read)) => read.request.as_ref().map(table_of),
+            _ => None,
+        };
+        if let Some(table) = table {
+            span.record("table", start_of(table));
+        }
+        span
     }
 
     /// When the client is given up that has sent nothing since.
@@ -517,6 +569,7 @@ impl Session {
             .watch(async move { answers::find_scan(&shared, request, ticket, &identity).await })
             .await?;
         meter.found(&table);
+        Span::current().record("partition", partition.cast_signed());
         let stripes = u64::from(read.stripes.max(1));
         let units = Units {
             from: read.from_unit,

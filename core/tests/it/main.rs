@@ -24,3 +24,4 @@ mod round_trips;
 mod scans;
 mod stream_tables;
 mod tls;
+mod traces;

@@ -45,7 +45,11 @@ impl Ran {
 }
 
 pub fn run(args: &[&str]) -> Ran {
-    let mut child = command(args).spawn().unwrap();
+    ran(command(args))
+}
+
+pub fn ran(mut command: Command) -> Ran {
+    let mut child = command.spawn().unwrap();
     let mut out = child.stdout.take().unwrap();
     let mut err = child.stderr.take().unwrap();
     let reader = std::thread::spawn(move || {
@@ -60,7 +64,7 @@ pub fn run(args: &[&str]) -> Ran {
     });
     let code = wait(&mut child, DEADLINE).unwrap_or_else(|| {
         child.kill().unwrap();
-        panic!("{args:?} did not end");
+        panic!("{command:?} did not end");
     });
     Ran {
         code,
@@ -149,7 +153,14 @@ impl Served {
             .count();
         let mut all = vec!["serve", "--quiet", &listen];
         all.extend(args);
-        let mut child = command(&all).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut command = command(&all);
+        command.stderr(Stdio::inherit());
+        Self::spawn(command, listening)
+    }
+
+    /// What a command serves at so many places.
+    pub fn spawn(mut command: Command, listening: usize) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let urls = (0..listening)
             .map(|_| {

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use super::harness::{DEADLINE, Served, command, examples, fails, ok, run, signal, write};
 
 /// Certificates and tokens, as files.
-struct Papers(TempDir);
+pub struct Papers(TempDir);
 
 impl Papers {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let papers = Self(tempfile::tempdir().unwrap());
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -47,7 +47,7 @@ impl Papers {
         self.0.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
 

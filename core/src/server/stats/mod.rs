@@ -18,8 +18,8 @@ use super::limits::Turns;
 use crate::protocol::messages;
 
 pub use self::histogram::Durations;
+pub(super) use self::requests::Outcome;
 pub use self::requests::Outcomes;
-pub(super) use self::requests::{Outcome, name_of};
 pub(super) use self::scans::ScanMeter;
 pub use self::scans::TableStats;
 

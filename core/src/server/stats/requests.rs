@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::ErrorCode;
-use crate::protocol::messages::request::Kind;
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,22 +62,6 @@ impl Outcomes {
             }
         };
         *count += 1;
-    }
-}
-
-/// What kind of request it is, in words that do not change.
-pub(in crate::server) fn name_of(kind: Option<&Kind>) -> &'static str {
-    match kind {
-        Some(Kind::Hello(_)) => "hello",
-        Some(Kind::ListTables(_)) => "list_tables",
-        Some(Kind::DescribeTable(_)) => "describe_table",
-        Some(Kind::Plan(_)) => "plan",
-        Some(Kind::Read(_)) => "read",
-        Some(Kind::Renew(_)) => "renew",
-        Some(Kind::Release(_)) => "release",
-        Some(Kind::Ping(_)) => "ping",
-        Some(Kind::Cancel(_)) => "cancel",
-        None => "unknown",
     }
 }
 
