@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The tests that need more than the workspace: Arrow's own test files, a slow link, and a short fuzz run.
+# The tests that need more than the workspace: Arrow's own test files, a slow link, a cable that is
+# pulled, and a short fuzz run.
 # Arrow's files are required. The others are left out, saying why, where what they need is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -28,6 +29,9 @@ scripts/run-tests.sh corpus
 
 echo "-- over a slow link"
 scripts/test-link.sh
+
+echo "-- peers that are gone without a word"
+scripts/test-half-open.sh
 
 echo "-- fuzzing, $fuzz_seconds seconds in all"
 skip() {

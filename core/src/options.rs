@@ -117,6 +117,9 @@ options! {
     /// of sockets or patterns such as `*.example.org`, separated by commas. By default only the host of the URL, on any
     /// port; other places that a server names are left alone, and all is read from the server itself.
     allowed_hosts: AllowedHosts = hosts;
+    /// A connection on which nothing goes is probed after so long, and given up where the other machine leaves three probes
+    /// unanswered, which takes half as long again: a duration of at least a second. Default `60s`.
+    keepalive: Duration = keepalive;
     /// Most partitions of a scan: a number. By default the engine or the server chooses.
     partitions: u32 = positive;
     /// Connections over which each partition is read: a number. By default one, and several for long partitions of a
@@ -287,6 +290,14 @@ fn text(value: &str) -> Parsed<String> {
     } else {
         Ok(value.to_owned())
     }
+}
+
+fn keepalive(value: &str) -> Parsed<Duration> {
+    // The system counts in whole seconds.
+    duration(value)
+        .ok()
+        .filter(|&after| after >= Duration::from_secs(1))
+        .ok_or("expected a duration such as 30s or 5m, of at least 1s")
 }
 
 fn secret(value: &str) -> Parsed<Secret> {

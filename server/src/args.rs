@@ -117,6 +117,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub max_scans: Option<usize>,
 
+    /// Probe a connection on which nothing goes after so long (1s or more), and give it up half as long again later where
+    /// the other machine does not answer.
+    #[arg(long, value_name = "DURATION", value_parser = keepalive)]
+    pub keepalive: Option<Duration>,
+
     /// Memory that queries may use to sort, join and group, together; what does not fit goes to disk, or fails.
     #[arg(long, value_name = "SIZE", value_parser = lightstream_core::size)]
     pub memory_limit: Option<u64>,
@@ -310,6 +315,14 @@ fn positive(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected a whole number above 0"),
         Ok(number) => Ok(number),
+    }
+}
+
+/// What the system's clock for such things can count.
+fn keepalive(text: &str) -> Result<Duration, &'static str> {
+    match lightstream_core::duration(text)? {
+        after if after < Duration::from_secs(1) => Err("expected a duration of at least 1s"),
+        after => Ok(after),
     }
 }
 

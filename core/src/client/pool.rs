@@ -23,7 +23,7 @@ use crate::protocol::request::name_of;
 use crate::protocol::{VERSION, error_from_proto};
 use crate::secret::Secret;
 use crate::trace::{self, TraceContext};
-use crate::transport::{self, Location, Security};
+use crate::transport::{self, Location, Security, Timing};
 
 /// Idle connections beyond this many are closed.
 const MOST_IDLE: usize = 64;
@@ -37,7 +37,6 @@ const INLINE_SLACK: u64 = 64;
 /// A server that was not there is asked after the others for so long.
 const AWAY: Duration = Duration::from_secs(5);
 
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// When a request must be done, and how long it may be silent before.
@@ -252,7 +251,7 @@ pub(super) struct Pool {
     credentials: Arc<Credentials>,
     username: Option<Arc<str>>,
     traceparent: Option<TraceContext>,
-    connect_timeout: Duration,
+    timing: Timing,
     checksums: Checksums,
     limits: DecodeLimits,
     frames: FramePool,
@@ -276,7 +275,7 @@ impl Pool {
             username: options.username.as_deref().map(Into::into),
             traceparent: options.traceparent,
             checksums: options.checksum.unwrap_or_default(),
-            connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
+            timing: options.into(),
             limits: DecodeLimits {
                 validation: options.validate.unwrap_or_default(),
                 ..DecodeLimits::default()
@@ -335,7 +334,7 @@ impl Pool {
             }
         }
         let issued = self.provided(self.credentials.current(), patience).await?;
-        let opening = transport::connect(&self.location, &self.security, self.connect_timeout);
+        let opening = transport::connect(&self.location, &self.security, self.timing);
         let stream = patience.wait(opening).await?;
         tracing::debug!(server = %self.location, peer = stream.peer, "connected");
         let checking = match self.checksums {
@@ -363,11 +362,11 @@ impl Pool {
         work: impl Future<Output = Result<T>>,
         patience: &Patience,
     ) -> Result<T> {
-        let bounded = tokio::time::timeout(self.connect_timeout, patience.wait(work));
+        let bounded = tokio::time::timeout(self.timing.connect, patience.wait(work));
         bounded.await.unwrap_or_else(|_| {
             Err(Error::deadline_exceeded(format!(
                 "no token was provided within {:?} (option connect_timeout)",
-                self.connect_timeout
+                self.timing.connect
             )))
         })
     }

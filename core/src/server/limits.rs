@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, Result};
+use crate::transport::KEEPALIVE;
 
 /// A scan that is being read lets others have its turn after this long, if there are any.
 const TURN: Duration = Duration::from_millis(200);
@@ -33,6 +34,9 @@ pub struct ServerLimits {
     pub idle_timeout: Duration,
     /// How long a client may take no byte of an answer. Default 5 min.
     pub send_timeout: Duration,
+    /// A connection on which nothing goes is probed after so long, and given up where the client's machine leaves three
+    /// probes unanswered, which takes half as long again. Default 60 s; the system counts in whole seconds.
+    pub keepalive: Duration,
 }
 
 impl Default for ServerLimits {
@@ -45,6 +49,7 @@ impl Default for ServerLimits {
             request_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(900),
             send_timeout: Duration::from_secs(300),
+            keepalive: KEEPALIVE,
         }
     }
 }

@@ -261,7 +261,8 @@ impl ServerBuilder {
                     }
                 }
             }
-            listeners.push(Listener::bind(&parsed.location, mode, tls.as_ref()).await?);
+            let listener = Listener::bind(&parsed.location, mode, tls.as_ref()).await?;
+            listeners.push(listener.with_keepalive(self.limits.keepalive));
         }
         let locations = listeners
             .iter()

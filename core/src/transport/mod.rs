@@ -137,17 +137,48 @@ fn wants_tls(location: &Location, mode: Option<TlsMode>) -> Result<bool> {
     Ok(wanted)
 }
 
+/// How long connections are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Longest wait for a connection.
+    pub connect: Duration,
+    /// When a connection on which nothing goes is probed.
+    pub keepalive: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            keepalive: KEEPALIVE,
+        }
+    }
+}
+
+impl From<&Options> for Timing {
+    fn from(options: &Options) -> Self {
+        let default = Self::default();
+        Self {
+            connect: options.connect_timeout.unwrap_or(default.connect),
+            keepalive: options.keepalive.unwrap_or(default.keepalive),
+        }
+    }
+}
+
+/// When connections on which nothing goes are probed by default.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(60);
+
 /// Opens a connection, trying each address of each host in turn.
 ///
 /// Cancel safe: dropping the future closes what was opened.
 ///
 /// # Errors
 /// `unimplemented` for a transport that is not in this build, `unavailable` where nobody answers,
-/// `deadline_exceeded` after `timeout`.
+/// `deadline_exceeded` where it takes too long.
 pub async fn connect(
     location: &Location,
     security: &Security,
-    timeout: Duration,
+    timing: Timing,
 ) -> Result<ByteStream> {
     let secured = security.secures(location)?.then_some(tls::Secured {
         security,
@@ -156,18 +187,19 @@ pub async fn connect(
     });
     let attempt = async {
         match &location.address {
-            Address::Hosts(hosts) => tcp::connect(hosts, secured.as_ref(), timeout).await,
+            Address::Hosts(hosts) => tcp::connect(hosts, secured.as_ref(), timing).await,
             Address::Path(path) => unix::connect(path).await,
             Address::Command(_) => Err(Error::unimplemented("commands are not in this build")),
         }
     };
-    match tokio::time::timeout(timeout, attempt).await {
+    match tokio::time::timeout(timing.connect, attempt).await {
         Ok(stream) => stream.map_err(|error| error.with_peer(location.to_string())),
-        Err(_) => Err(
-            Error::deadline_exceeded(format!("no connection within {timeout:?}"))
-                .with_retryable(true)
-                .with_peer(location.to_string()),
-        ),
+        Err(_) => Err(Error::deadline_exceeded(format!(
+            "no connection within {:?}",
+            timing.connect
+        ))
+        .with_retryable(true)
+        .with_peer(location.to_string())),
     }
 }
 
@@ -176,6 +208,7 @@ pub async fn connect(
 pub struct Listener {
     kind: ListenerKind,
     location: Location,
+    keepalive: Duration,
 }
 
 #[derive(Debug)]
@@ -227,6 +260,7 @@ impl Listener {
                 Ok(Self {
                     kind: ListenerKind::Tcp(listener, tls),
                     location,
+                    keepalive: KEEPALIVE,
                 })
             }
             Address::Path(path) => {
@@ -234,12 +268,19 @@ impl Listener {
                 Ok(Self {
                     kind: ListenerKind::Unix(listener, file),
                     location: location.clone(),
+                    keepalive: KEEPALIVE,
                 })
             }
             Address::Command(_) => Err(Error::invalid_argument(format!(
                 "{location} is no place to listen at"
             ))),
         }
+    }
+
+    /// Says when connections on which nothing goes are probed.
+    pub(crate) fn with_keepalive(mut self, keepalive: Duration) -> Self {
+        self.keepalive = keepalive;
+        self
     }
 
     /// Where it listens, with the port that was taken.
@@ -254,7 +295,7 @@ impl Listener {
     pub(crate) async fn accept(&self) -> Result<Incoming> {
         match &self.kind {
             ListenerKind::Tcp(listener, tls) => {
-                let (stream, peer) = tcp::accept(listener).await?;
+                let (stream, peer) = tcp::accept(listener, self.keepalive).await?;
                 Ok(Incoming::Tcp(stream, peer, tls.clone()))
             }
             ListenerKind::Unix(listener, _) => Ok(Incoming::Unix(unix::accept(listener).await?)),
@@ -327,7 +368,7 @@ mod tests {
 
     async fn refusal(url: &str) -> Error {
         let location = Location::parse(url).unwrap().location;
-        connect(&location, &Security::default(), Duration::from_secs(20))
+        connect(&location, &Security::default(), Timing::default())
             .await
             .unwrap_err()
     }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{ByteStream, HostPort, tls};
+use super::{ByteStream, HostPort, Timing, tls};
 use crate::error::{Error, Result};
 
-/// Idle connections are probed after this long, so that what lies between does not forget them.
-const KEEPALIVE: Duration = Duration::from_secs(60);
+/// Probes that the other machine may leave unanswered.
+const KEEPALIVE_PROBES: u32 = 3;
 
 const BACKLOG: u32 = 1024;
 
@@ -23,9 +23,9 @@ const LOCAL_SEND_BUFFER_BYTES: usize = 384 << 10;
 pub(super) async fn connect(
     hosts: &[HostPort],
     secured: Option<&tls::Secured<'_>>,
-    timeout: Duration,
+    timing: Timing,
 ) -> Result<ByteStream> {
-    let deadline = Instant::now() + timeout;
+    let deadline = Instant::now() + timing.connect;
     let mut failures = Vec::new();
     let mut addresses = VecDeque::new();
     for host in hosts {
@@ -42,7 +42,7 @@ pub(super) async fn connect(
         let share = left / u32::try_from(addresses.len() + 1).unwrap_or(u32::MAX);
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                set_up(&stream)?;
+                set_up(&stream, timing.keepalive)?;
                 let peer = address.to_string();
                 let Some(secured) = secured else {
                     return Ok(halves(stream, peer));
@@ -96,7 +96,10 @@ pub(super) async fn bind(host: &HostPort) -> Result<TcpListener> {
 }
 
 /// The next connection, and who is at the other end.
-pub(super) async fn accept(listener: &TcpListener) -> Result<(TcpStream, String)> {
+pub(super) async fn accept(
+    listener: &TcpListener,
+    keepalive: Duration,
+) -> Result<(TcpStream, String)> {
     let (stream, address) = listener.accept().await.map_err(|error| {
         Error::unavailable("a connection could not be accepted").with_source(error)
     })?;
@@ -106,19 +109,21 @@ pub(super) async fn accept(listener: &TcpListener) -> Result<(TcpStream, String)
     if is_local && super::most_send_buffer_bytes() >= LOCAL_SEND_BUFFER_BYTES {
         super::set_send_buffer(SockRef::from(&stream), LOCAL_SEND_BUFFER_BYTES);
     }
-    set_up(&stream)?;
+    set_up(&stream, keepalive)?;
     Ok((stream, address.to_string()))
 }
 
-fn set_up(stream: &TcpStream) -> Result<()> {
+/// Idle connections are probed after so long: what lies between does not forget them, and a machine that is gone is noticed.
+fn set_up(stream: &TcpStream, keepalive: Duration) -> Result<()> {
     let socket = SockRef::from(stream);
     socket
         .set_tcp_nodelay(true)
         .and_then(|()| {
             socket.set_tcp_keepalive(
                 &TcpKeepalive::new()
-                    .with_time(KEEPALIVE)
-                    .with_interval(KEEPALIVE / 6),
+                    .with_time(keepalive)
+                    .with_interval((keepalive / 6).max(Duration::from_secs(1)))
+                    .with_retries(KEEPALIVE_PROBES),
             )
         })
         .map_err(|error| {

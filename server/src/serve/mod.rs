@@ -110,6 +110,9 @@ fn limits(args: &ServeArgs) -> ServerLimits {
     if let Some(most) = args.max_scans {
         limits.max_scans = most;
     }
+    if let Some(keepalive) = args.keepalive {
+        limits.keepalive = keepalive;
+    }
     limits
 }
 

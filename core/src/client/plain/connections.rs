@@ -5,11 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::pool::CONNECT_TIMEOUT;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::transport::{
-    self, ByteStream, Listener, Location, Opened, Security, TlsFiles, TlsServer,
+    self, ByteStream, Listener, Location, Opened, Security, Timing, TlsFiles, TlsServer,
 };
 
 /// How the peer, or its parallel connections, are met.
@@ -18,6 +17,8 @@ pub(super) struct Connections {
     security: Security,
     /// Wait for so many instead of connecting.
     listen: Option<u32>,
+    timing: Timing,
+    /// Longest wait for a peer to come, where that is said.
     timeout: Option<Duration>,
 }
 
@@ -38,6 +39,7 @@ impl Connections {
             location,
             security: options.into(),
             listen: options.listen,
+            timing: options.into(),
             timeout: options.connect_timeout,
         })
     }
@@ -70,8 +72,7 @@ impl Connections {
     }
 
     async fn connect(&self) -> Result<ByteStream> {
-        let timeout = self.timeout.unwrap_or(CONNECT_TIMEOUT);
-        transport::connect(&self.location, &self.security, timeout).await
+        transport::connect(&self.location, &self.security, self.timing).await
     }
 
     async fn accept(&self, count: u32) -> Result<Vec<ByteStream>> {
@@ -84,6 +85,7 @@ impl Connections {
             _ => None,
         };
         let listener = Listener::bind(&self.location, self.security.mode, tls.as_ref()).await?;
+        let listener = listener.with_keepalive(self.timing.keepalive);
         tracing::info!(at = %listener.location(), count, "waiting for connections");
         let mut streams = Vec::new();
         while streams.len() < count as usize {
