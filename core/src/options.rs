@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::allowed_hosts::AllowedHosts;
 use crate::error::{Error, Result};
-use crate::protocol::limits::Validation;
+use crate::protocol::limits::{DecodeLimits, Validation};
 use crate::secret::Secret;
 use crate::trace::TraceContext;
 
@@ -141,6 +141,8 @@ options! {
     batch_rows: u64 = positive;
     /// Frames are cut to about this size: a size. By default the server chooses.
     max_frame_bytes: u64 = size;
+    /// What the compressed buffers of one frame may unfold to, together, before it is refused: a size. Default `8GiB`.
+    max_decompressed_bytes: u64 = size;
     /// What is checked of the rows that come in: `full` or `trusted`. Default `full`; `trusted` leaves out the values of
     /// strings, dictionary keys and offsets, and is for servers that one would run code of.
     validate: Validation = validation;
@@ -162,6 +164,18 @@ impl Options {
     pub fn with(mut self, name: &str, value: &str) -> Result<Self> {
         self.set(name, value)?;
         Ok(self)
+    }
+
+    /// Bounds on what comes in.
+    pub(crate) fn decode_limits(&self) -> DecodeLimits {
+        let default = DecodeLimits::default();
+        DecodeLimits {
+            decompressed_bytes: self
+                .max_decompressed_bytes
+                .unwrap_or(default.decompressed_bytes),
+            validation: self.validate.unwrap_or_default(),
+            ..default
+        }
     }
 
     /// Refuses options that do not go together.

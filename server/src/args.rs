@@ -126,6 +126,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = lightstream_core::size)]
     pub memory_limit: Option<u64>,
 
+    /// Memory that each query may use of that; others go on where one wants more.
+    #[arg(long, value_name = "SIZE", value_parser = lightstream_core::size)]
+    pub scan_memory_limit: Option<u64>,
+
     /// How long scans under way may go on after a signal.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = drain)]
     pub drain: Duration,

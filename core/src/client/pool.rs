@@ -276,10 +276,7 @@ impl Pool {
             traceparent: options.traceparent,
             checksums: options.checksum.unwrap_or_default(),
             timing: options.into(),
-            limits: DecodeLimits {
-                validation: options.validate.unwrap_or_default(),
-                ..DecodeLimits::default()
-            },
+            limits: options.decode_limits(),
             frames: FramePool::of_process(),
             idle: Mutex::default(),
             refused_by: Mutex::default(),

@@ -483,6 +483,22 @@ async fn a_message_beyond_the_limits_is_refused_before_it_is_held() {
 }
 
 #[tokio::test]
+async fn a_message_that_unfolds_to_more_than_is_allowed_is_refused() {
+    let sent = batches(1);
+    let bytes = by_arrow(&sent, Some(CompressionType::ZSTD));
+    let (url, serving) = serve(bytes.clone());
+    let error = read_all(&format!("{url}?max_decompressed_bytes=100"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ResourceExhausted, "{error}");
+    let _ = serving.join();
+    let (url, serving) = serve(bytes);
+    let found = read_all(&format!("{url}?max_decompressed_bytes=1MiB")).await;
+    assert_eq!(rows_of(&found.unwrap()), rows_of(&sent));
+    let _ = serving.join();
+}
+
+#[tokio::test]
 async fn unix_sockets_and_readers_that_connect() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a b.sock");

@@ -13,6 +13,7 @@ mod paths;
 mod plan_scan;
 mod provider_table;
 mod rows;
+mod scan_memory;
 mod session;
 mod snapshot;
 mod statistics;
@@ -20,3 +21,4 @@ mod units;
 
 pub use catalog::DataFusionCatalog;
 pub use paths::register_path;
+pub use scan_memory::ScanMemory;

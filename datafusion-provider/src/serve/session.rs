@@ -9,6 +9,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use lightstream_core::Result;
 
 use super::errors::core_error;
+use super::scan_memory::{ScanMemory, Share};
 
 /// The session with plans of one partition, each of whose file scans reads its files in order.
 pub(super) fn in_order(state: &SessionState) -> Result<SessionState> {
@@ -22,8 +23,13 @@ pub(super) fn in_parallel(state: &SessionState) -> Result<SessionState> {
 
 fn derive(state: &SessionState, target_partitions: Option<usize>) -> Result<SessionState> {
     // DataFusion remembers listings without end: a file that was replaced since would be read by its old size.
-    let runtime = RuntimeEnvBuilder::from_runtime_env(state.runtime_env())
-        .with_object_list_cache_limit(0)
+    let shared = state.runtime_env();
+    let mut runtime = RuntimeEnvBuilder::from_runtime_env(shared).with_object_list_cache_limit(0);
+    if let Some(limit) = state.config().get_extension::<ScanMemory>() {
+        let share = Share::of(&shared.memory_pool, *limit);
+        runtime = runtime.with_memory_pool(Arc::new(share));
+    }
+    let runtime = runtime
         .build()
         .map_err(|error| core_error("preparing a session", error))?;
     let mut config = state.config().clone();

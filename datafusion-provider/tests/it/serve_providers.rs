@@ -5,14 +5,17 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::catalog::MemTable;
-use datafusion::prelude::SessionContext;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
 use lightstream_core::ErrorCode;
 use lightstream_core::protocol::filter::{CompareOp, Expr, FloatRule, Support};
 use lightstream_core::protocol::request::ScanRequest;
 use lightstream_core::protocol::statistics::Precision;
 use lightstream_core::protocol::table::TableKind;
 use lightstream_core::server::{Catalog, Units};
-use lightstream_datafusion::serve::DataFusionCatalog;
+use lightstream_datafusion::serve::{DataFusionCatalog, ScanMemory};
 
 use crate::serving::*;
 
@@ -251,4 +254,47 @@ async fn explain_is_a_query() {
     .await
     .unwrap();
     assert!(read_all(scan.as_ref()).await.num_rows() > 0);
+}
+
+#[tokio::test]
+async fn a_scan_that_wants_too_much_memory_fails_alone() {
+    let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 30));
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::clone(&pool))
+        .build_arc()
+        .unwrap();
+    let session = |each: Option<usize>| {
+        let mut config = SessionConfig::new();
+        if let Some(bytes) = each {
+            config = config.with_extension(Arc::new(ScanMemory(bytes)));
+        }
+        let context = SessionContext::new_with_config_rt(config, Arc::clone(&runtime));
+        let rows = MemTable::try_new(batch(0, 1).schema(), vec![vec![batch(0, 100_000)]]).unwrap();
+        context.register_table("m", Arc::new(rows)).unwrap();
+        context
+    };
+    // Joined rows are held in memory, and nowhere else.
+    let greedy = "CREATE VIEW v AS SELECT a.id FROM m a JOIN m b ON a.id = b.id";
+    let modest = "CREATE VIEW w AS SELECT word, count(*) AS n FROM m GROUP BY word";
+    let bounded = session(Some(1 << 20));
+    let unbounded = session(None);
+    for context in [&bounded, &unbounded] {
+        for view in [greedy, modest] {
+            context.sql(view).await.unwrap().collect().await.unwrap();
+        }
+    }
+    let joined = plan(&unbounded, &ScanRequest::table("v")).await.unwrap();
+    assert_eq!(read_all(joined.as_ref()).await.num_rows(), 100_000);
+    let joined = plan(&bounded, &ScanRequest::table("v")).await.unwrap();
+    let grouped = plan(&bounded, &ScanRequest::table("w")).await.unwrap();
+    let mut rows = joined.open(0, Units::ALL).unwrap();
+    let error = rows.next().await.unwrap().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ResourceExhausted, "{error}");
+    assert!(
+        error.to_string().contains("the scan may take") && !error.is_retryable(),
+        "{error}"
+    );
+    assert_eq!(read_all(grouped.as_ref()).await.num_rows(), 3);
+    drop((rows, joined, grouped));
+    assert_eq!(pool.reserved(), 0);
 }

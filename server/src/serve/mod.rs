@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use self::addresses::Protection;
 use self::http::HttpListener;
 use self::metrics::Metrics;
-use self::tables::Tables;
+use self::tables::{QueryMemory, Tables};
 use crate::args::ServeArgs;
 use crate::exit::{Failure, Outcome, code};
 use crate::list::rows_text;
@@ -45,7 +45,11 @@ pub async fn run(args: ServeArgs) -> Outcome {
         .as_ref()
         .map(TokenFile::try_new)
         .transpose()?;
-    let tables = Tables::open(&args.table, args.dir.as_deref(), args.memory_limit).await?;
+    let memory = QueryMemory {
+        together: args.memory_limit,
+        of_each: args.scan_memory_limit,
+    };
+    let tables = Tables::open(&args.table, args.dir.as_deref(), memory).await?;
     if args.check {
         return print(&described(&tables));
     }

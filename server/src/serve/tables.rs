@@ -16,7 +16,7 @@ use lightstream_core::protocol::ipc::encode_schema;
 use lightstream_core::protocol::statistics::Precision;
 use lightstream_core::server::{Catalog, MappedIpcTable, ServerBuilder, Table};
 use lightstream_core::{Error, Result};
-use lightstream_datafusion::serve::{DataFusionCatalog, register_path};
+use lightstream_datafusion::serve::{DataFusionCatalog, ScanMemory, register_path};
 
 use crate::args::TableArg;
 use crate::exit::{Failure, Outcome, code};
@@ -45,14 +45,23 @@ pub struct Tables {
     query_memory: Arc<dyn MemoryPool>,
 }
 
+/// Bytes that queries may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryMemory {
+    /// All of them.
+    pub together: Option<u64>,
+    /// Each of them.
+    pub of_each: Option<u64>,
+}
+
 impl Tables {
-    /// Opens the tables named, and those that lie in a folder. Queries over them share so much memory.
+    /// Opens the tables named, and those that lie in a folder.
     pub async fn open(
         named: &[TableArg],
         folder: Option<&Path>,
-        memory_limit: Option<u64>,
+        memory: QueryMemory,
     ) -> Outcome<Self> {
-        let context = session(memory_limit)?;
+        let context = session(memory)?;
         let rest = DataFusionCatalog::new(context.clone());
         let mut tables = Self {
             described: Vec::new(),
@@ -120,7 +129,7 @@ impl Tables {
 }
 
 /// A session that serves files with the types they have.
-fn session(memory_limit: Option<u64>) -> Outcome<SessionContext> {
+fn session(memory: QueryMemory) -> Outcome<SessionContext> {
     let mut config = SessionConfig::new();
     // By default text and binary of Parquet files would come as views.
     config
@@ -128,10 +137,13 @@ fn session(memory_limit: Option<u64>) -> Outcome<SessionContext> {
         .execution
         .parquet
         .schema_force_view_types = false;
+    let bytes = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+    if let Some(limit) = memory.of_each {
+        config.set_extension(Arc::new(ScanMemory(bytes(limit))));
+    }
     let mut runtime = RuntimeEnvBuilder::new();
-    if let Some(limit) = memory_limit {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(limit)));
+    if let Some(limit) = memory.together {
+        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes(limit))));
     }
     let runtime = runtime.build_arc().map_err(|error| {
         Failure::failed("the memory of queries cannot be managed").with_source(error)

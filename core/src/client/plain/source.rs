@@ -76,10 +76,7 @@ impl Source {
             table: table.unwrap_or_else(|| TABLE.to_owned()),
             id: random::id()?,
             is_unordered: options.ordered == Some(false),
-            limits: DecodeLimits {
-                validation: options.validate.unwrap_or_default(),
-                ..DecodeLimits::default()
-            },
+            limits: options.decode_limits(),
             pool: FramePool::of_process(),
             opened: OnceCell::new(),
         })
