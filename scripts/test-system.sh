@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tests that need more than the workspace: Arrow's own test files, a slow link, a cable that is
+# The tests that need more than the workspace: Arrow's own test files, minutes of use, a slow link, a cable that is
 # pulled, and a short fuzz run.
 # Arrow's files are required. The others are left out, saying why, where what they need is missing.
 set -euo pipefail
@@ -26,6 +26,9 @@ export ARROW_TESTING_DATA
 
 echo "-- corpus tests"
 scripts/run-tests.sh corpus
+
+echo "-- a server in use for minutes"
+SOAK_ROUNDS=8000 scripts/run-tests.sh soak
 
 echo "-- over a slow link"
 scripts/test-link.sh

@@ -31,6 +31,14 @@ impl Lease {
 #[derive(Default)]
 pub(super) struct Leases(Mutex<HashMap<LeaseKey, Lease>>);
 
+impl std::fmt::Debug for Leases {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leases")
+            .field("count", &self.count())
+            .finish()
+    }
+}
+
 /// A read that is under way, until dropped.
 pub(super) struct Reading {
     leases: Arc<Leases>,
@@ -100,6 +108,11 @@ impl Leases {
             key,
             lifetime,
         }
+    }
+
+    /// How many scans are held.
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
     }
 
     /// Lets go of what nobody has asked for in time.

@@ -297,6 +297,7 @@ impl ServerBuilder {
         let stats = StatsReader {
             counters: Arc::clone(&shared.counters),
             turns: Arc::clone(&shared.turns),
+            leases: Arc::downgrade(&shared.leases),
             draining: is_draining,
         };
         let authenticator = shared.authenticator.clone();

@@ -133,6 +133,11 @@ impl Writer<'_> {
             "Scans that wait for their turn now.",
             [(NONE, metrics.queued_scans)],
         )?;
+        self.gauge(
+            "plans_held",
+            "Planned scans that are held with their snapshots, to be read or read on.",
+            [(NONE, metrics.held_plans)],
+        )?;
         self.counter(
             "scans",
             "Scans that ended, by table and how they ended.",

@@ -5,5 +5,7 @@ mod cuts;
 mod leaks;
 mod matrix;
 mod silence;
+mod slow;
+mod soak;
 mod sources;
 mod tls;

@@ -6,7 +6,7 @@ mod scans;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use self::histogram::Histogram;
 use self::requests::Requests;
 use self::scans::Scans;
+use super::leases::Leases;
 use super::limits::Turns;
 use crate::protocol::messages;
 
@@ -75,6 +76,9 @@ pub struct ServerMetrics {
     pub stats: ServerStats,
     /// Scans that wait for their turn now.
     pub queued_scans: u64,
+    /// Planned scans that are held, with their snapshots: until they are released, or nobody has read them for as long as
+    /// tickets are good.
+    pub held_plans: u64,
     /// Whether it accepts no more connections and ends once what is under way is done.
     pub is_draining: bool,
     /// Connections that were not served, by the reason: `busy`, `not_secure` (one without TLS where there is TLS only) or
@@ -145,6 +149,8 @@ impl Counters {
 pub struct StatsReader {
     pub(super) counters: Arc<Counters>,
     pub(super) turns: Arc<Turns>,
+    /// Not kept alive: what is held here may be large.
+    pub(super) leases: Weak<Leases>,
     pub(super) draining: watch::Receiver<bool>,
 }
 
@@ -166,6 +172,10 @@ impl StatsReader {
         ServerMetrics {
             stats: counters.snapshot(),
             queued_scans: self.turns.waiting() as u64,
+            held_plans: self
+                .leases
+                .upgrade()
+                .map_or(0, |leases| leases.count() as u64),
             is_draining: self.is_draining(),
             refused_connections: refusals.into_iter().collect(),
             requests: counters.requests.snapshot(),
