@@ -17,7 +17,7 @@ use crate::protocol::checked::{self, Checksum};
 use crate::protocol::frame::{Header, Tag};
 use crate::protocol::ipc::Payload;
 use crate::protocol::limits::DecodeLimits;
-use crate::protocol::messages;
+use crate::protocol::{messages, pieces};
 use crate::trace::TraceContext;
 use crate::transport::{ReadHalf, WriteHalf};
 
@@ -227,6 +227,7 @@ fn decode(tag: Tag, buffer: FrameBuffer) -> Result<Frame> {
         |error| Error::data_loss(format!("a {tag:?} cannot be read")).with_source(error);
     Ok(match tag {
         Tag::Request => {
+            pieces::check_request(buffer.filled())?;
             Frame::Request(messages::Request::decode(buffer.filled()).map_err(malformed)?)
         }
         Tag::Response => {

@@ -10,6 +10,7 @@ pub mod limits;
 #[rustfmt::skip]
 pub mod messages;
 pub(crate) mod pass;
+pub(crate) mod pieces;
 pub mod plan;
 pub mod request;
 pub mod statistics;
@@ -42,6 +43,18 @@ const WIRE_CODES: [(ErrorCode, messages::error::Code); 12] = {
     ]
 };
 
+/// Longest text of an error that travels, in bytes: it may repeat what the peer has sent, at any length.
+const ERROR_TEXT_BYTES: usize = 16 << 10;
+
+/// A text, without its end where it is too long to travel.
+fn clipped(mut text: String) -> String {
+    if text.len() > ERROR_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(ERROR_TEXT_BYTES));
+        text.push('…');
+    }
+    text
+}
+
 /// An error as it travels. The cause below stays here, but its words go along.
 pub(crate) fn error_to_proto(error: &Error) -> messages::Error {
     let detail = error.detail();
@@ -64,10 +77,10 @@ pub(crate) fn error_to_proto(error: &Error) -> messages::Error {
     }
     messages::Error {
         code: code.into(),
-        message,
+        message: clipped(message),
         retryable: detail.retryable,
         details: Some(messages::ErrorDetails {
-            table: detail.table.clone().unwrap_or_default(),
+            table: clipped(detail.table.clone().unwrap_or_default()),
             partition: detail.partition,
             unit: detail.unit,
             retry_after_ms: detail.retry_after.map_or(0, |pause| {

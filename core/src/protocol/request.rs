@@ -7,6 +7,7 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 
 use super::filter::{Filter, FilterLimits};
+use super::limits::DecodeLimits;
 use super::messages;
 use crate::error::{Error, Result};
 
@@ -114,6 +115,13 @@ impl ScanRequest {
                 ));
             }
         };
+        let most = DecodeLimits::default().fields;
+        let columns = request.projection.as_ref().map_or(0, |p| p.columns.len());
+        if columns > most {
+            return Err(Error::resource_exhausted(format!(
+                "a scan asks for {columns} columns, more than the {most} that are accepted"
+            )));
+        }
         Ok(Self {
             source,
             projection: request.projection.as_ref().map(|projection| {
@@ -169,10 +177,12 @@ pub fn request_digest(request: &messages::ScanRequest) -> [u8; 32] {
 /// # Errors
 /// `invalid_argument` where a column does not exist.
 pub(crate) fn project_schema(schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {
+    let count = schema.fields().len();
     schema.project(columns).map(Arc::new).map_err(|_| {
+        let beyond = columns.iter().find(|&&column| column >= count);
         Error::invalid_argument(format!(
-            "columns {columns:?} are asked for where the table has {}",
-            schema.fields().len()
+            "column {} is asked for where the table has {count}",
+            beyond.copied().unwrap_or_default()
         ))
     })
 }
