@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::protocol::checked;
 use crate::protocol::frame::Tag;
 use crate::protocol::ipc::{Encoder, cut_rows};
+use crate::protocol::limits::DecodeLimits;
 use crate::protocol::messages::{self, request, response};
 use crate::protocol::request::{name_of, request_digest, table_of};
 use crate::protocol::units::Units;
@@ -97,6 +98,13 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Largest request of a client that has not shown who it is.
 const GREETING_BYTES: u64 = 64 << 10;
 
+/// What is read of a client that has not shown who it is.
+fn greeting_limits(shared: &Shared) -> DecodeLimits {
+    let mut limits = shared.limits.clone();
+    limits.message_bytes = limits.message_bytes.min(GREETING_BYTES);
+    limits
+}
+
 pub(super) struct Session {
     shared: Arc<Shared>,
     reader: FrameReader,
@@ -132,10 +140,10 @@ impl Session {
             subject: stream.subject.clone().unwrap_or_default(),
             ..Identity::default()
         });
-        let mut limits = shared.limits.clone();
-        if identity.is_none() || refusal.is_some() {
-            limits.message_bytes = limits.message_bytes.min(GREETING_BYTES);
-        }
+        let limits = match identity.is_none() || refusal.is_some() {
+            true => greeting_limits(&shared),
+            false => shared.limits.clone(),
+        };
         Self {
             reader: FrameReader::new(stream.read, limits, shared.pool.clone())
                 .accepting(&[Tag::Request])
@@ -301,11 +309,7 @@ impl Session {
         }
         let answer = match request.kind {
             Some(request::Kind::Hello(hello)) => self.welcome(hello).await?,
-            Some(request::Kind::Cancel(_)) => return Err(Stop::Cancelled),
-            None => {
-                return Err(Error::unimplemented("this server does not know the request").into());
-            }
-            Some(request) => self.answer_known(request).await?,
+            request => self.answer_known(request).await?,
         };
         self.send(answer).await
     }
@@ -328,8 +332,14 @@ impl Session {
     }
 
     /// Answers a request of a client that must be known.
-    async fn answer_known(&mut self, request: request::Kind) -> Result<response::Kind, Stop> {
+    async fn answer_known(
+        &mut self,
+        request: Option<request::Kind>,
+    ) -> Result<response::Kind, Stop> {
         let identity = self.known().await?;
+        let Some(request) = request else {
+            return Err(Error::unimplemented("this server does not know the request").into());
+        };
         let shared = Arc::clone(&self.shared);
         Ok(match request {
             request::Kind::ListTables(list) => {
@@ -370,7 +380,8 @@ impl Session {
                 response::Kind::Released(messages::Released {})
             }
             request::Kind::Ping(_) => response::Kind::Pong(messages::Pong {}),
-            request::Kind::Hello(_) | request::Kind::Cancel(_) => {
+            request::Kind::Cancel(_) => return Err(Stop::Cancelled),
+            request::Kind::Hello(_) => {
                 return Err(Error::internal("a request that was answered before").into());
             }
         })
@@ -429,6 +440,10 @@ impl Session {
         if self.shared.authenticator.is_none() {
             return Ok(());
         }
+        // What was shown before counts no more, whatever comes of this.
+        self.shown = None;
+        self.is_welcomed = false;
+        self.reader.allow(&greeting_limits(&self.shared));
         let shown = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         let credentials = Credentials {
             token: shown(&hello.token).map(Secret::new),
@@ -456,7 +471,7 @@ impl Session {
         if !hello.versions.contains(&VERSION) {
             return Err(Error::unimplemented(format!(
                 "this server speaks version {VERSION} of the service, the client {:?}",
-                hello.versions
+                hello.versions.get(..8).unwrap_or(&hello.versions)
             )));
         }
         self.authenticate(&hello).await?;
