@@ -27,13 +27,32 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+fn no_table(name: &str) -> Error {
+    Error::not_found(format!("there is no table {name:?}")).with_table(name)
+}
+
 async fn find_table(shared: &Shared, name: &str) -> Result<Arc<dyn Table>> {
     let table = shared
         .catalog
         .table(name)
         .await
         .map_err(|error| error.with_table(name))?;
-    table.ok_or_else(|| Error::not_found(format!("there is no table {name:?}")).with_table(name))
+    table.ok_or_else(|| no_table(name))
+}
+
+/// Refuses a table that an identity may not read, by this name or by the one that it is listed under.
+async fn check_table(shared: &Shared, name: &str, identity: &Identity) -> Result<()> {
+    identity.check_read(name)?;
+    if identity.reads_all() {
+        return Ok(());
+    }
+    let listed = shared.catalog.listed_name(name).await;
+    let listed = listed.map_err(|error| error.with_table(name))?;
+    match identity.may_read(&listed) {
+        true => Ok(()),
+        // As the other names are that are granted and stand for nothing.
+        false => Err(no_table(name)),
+    }
 }
 
 pub(super) async fn list_tables(
@@ -41,22 +60,31 @@ pub(super) async fn list_tables(
     list: &messages::ListTables,
     identity: &Identity,
 ) -> Result<response::Kind> {
-    let after = Some(list.page_token.as_str()).filter(|token| !token.is_empty());
-    let entries = shared.catalog.list(&list.prefix, after, PAGE_NAMES).await?;
-    let is_full = entries.len() == PAGE_NAMES;
-    let page_token = entries
-        .last()
-        .filter(|_| is_full)
-        .map(|entry| entry.name.clone())
-        .unwrap_or_default();
-    let tables = entries
-        .into_iter()
-        .filter(|entry| identity.may_read(&entry.name))
-        .map(|entry| messages::TableEntry {
+    let mut after = Some(list.page_token.clone()).filter(|token| !token.is_empty());
+    let mut tables: Vec<messages::TableEntry> = Vec::new();
+    let mut is_last = false;
+    // What is not granted must not show in where a page ends either.
+    while !is_last && tables.len() <= PAGE_NAMES {
+        let catalog = &shared.catalog;
+        let entries = catalog.list(&list.prefix, after.as_deref(), PAGE_NAMES);
+        let entries = entries.await?;
+        is_last = entries.len() < PAGE_NAMES;
+        after = entries.last().map(|entry| entry.name.clone());
+        let granted = entries
+            .into_iter()
+            .filter(|entry| identity.may_read(&entry.name));
+        tables.extend(granted.map(|entry| messages::TableEntry {
             name: entry.name,
             kind: entry.kind.as_str().to_owned(),
-        })
-        .collect();
+        }));
+    }
+    let is_more = tables.len() > PAGE_NAMES;
+    tables.truncate(PAGE_NAMES);
+    let page_token = tables
+        .last()
+        .filter(|_| is_more)
+        .map(|entry| entry.name.clone())
+        .unwrap_or_default();
     Ok(response::Kind::Tables(messages::Tables {
         tables,
         page_token,
@@ -68,7 +96,7 @@ pub(super) async fn describe_table(
     describe: &messages::DescribeTable,
     identity: &Identity,
 ) -> Result<response::Kind> {
-    identity.check_read(&describe.name)?;
+    check_table(shared, &describe.name, identity).await?;
     let table = find_table(shared, &describe.name).await?;
     let snapshot = Some(describe.snapshot.as_str()).filter(|snapshot| !snapshot.is_empty());
     let info = table
@@ -79,9 +107,9 @@ pub(super) async fn describe_table(
 }
 
 /// Refuses a scan of what an identity may not read.
-fn check_grants(identity: &Identity, request: &ScanRequest) -> Result<()> {
+async fn check_grants(shared: &Shared, identity: &Identity, request: &ScanRequest) -> Result<()> {
     match &request.source {
-        ScanSource::Table(name) => identity.check_read(name),
+        ScanSource::Table(name) => check_table(shared, name, identity).await,
         ScanSource::Sql(_) => identity.check_query(),
     }
 }
@@ -110,7 +138,7 @@ pub(super) async fn find_scan(
     let lifetime = shared.ticket_lifetime;
     // What was granted when the scan was planned may be granted no more.
     let mut request = ScanRequest::from_proto(&request, &FilterLimits::default())?;
-    check_grants(identity, &request)?;
+    check_grants(shared, identity, &request).await?;
     if let Some(scan) = shared.leases.find(&key) {
         return Ok((scan, shared.leases.read(key, lifetime)));
     }
@@ -138,7 +166,7 @@ pub(super) async fn plan_scan(
 ) -> Result<(messages::ScanPlan, Arc<dyn Scan>, Option<u64>)> {
     let wanted = plan.request.clone().unwrap_or_default();
     let request = ScanRequest::from_proto(&wanted, &FilterLimits::default())?;
-    check_grants(identity, &request)?;
+    check_grants(shared, identity, &request).await?;
     let scan = make_scan(shared, &request).await?;
     shared.counters.plans.fetch_add(1, Ordering::AcqRel);
     let digest = request_digest(&wanted);

@@ -60,15 +60,22 @@ impl Identity {
         .with_table(table))
     }
 
+    /// Whether it may read every table.
+    pub(super) fn reads_all(&self) -> bool {
+        self.grants
+            .as_ref()
+            .is_none_or(|grants| grants.read.are_all())
+    }
+
     /// Refuses queries, which can read any table, to those that may not.
     pub(super) fn check_query(&self) -> Result<()> {
-        match &self.grants {
-            Some(grants) if !grants.read.are_all() => Err(Error::permission_denied(format!(
-                "{:?} may not query: that takes leave to read every table",
-                self.subject
-            ))),
-            _ => Ok(()),
+        if self.reads_all() {
+            return Ok(());
         }
+        Err(Error::permission_denied(format!(
+            "{:?} may not query: that takes leave to read every table",
+            self.subject
+        )))
     }
 }
 

@@ -58,6 +58,13 @@ impl Catalog for NamedTables {
         }
     }
 
+    async fn listed_name(&self, name: &str) -> Result<String> {
+        match &self.rest {
+            Some(rest) if !self.tables.contains_key(name) => rest.listed_name(name).await,
+            _ => Ok(name.to_owned()),
+        }
+    }
+
     async fn query(&self, sql: &str) -> Result<Arc<dyn Table>> {
         match &self.rest {
             Some(rest) => rest.query(sql).await,

@@ -34,6 +34,15 @@ pub trait Catalog: Send + Sync + 'static {
     /// Whatever keeps the catalog from being read.
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn Table>>>;
 
+    /// The name that a table is listed under, where it goes by others too: grants are held against both. By default each
+    /// table has one name.
+    ///
+    /// # Errors
+    /// Whatever keeps the catalog from being read.
+    async fn listed_name(&self, name: &str) -> Result<String> {
+        Ok(name.to_owned())
+    }
+
     /// A table that holds the result of a query.
     ///
     /// # Errors

@@ -73,45 +73,58 @@ impl DataFusionCatalog {
         self.context.catalog(catalog)?.schema(schema)
     }
 
-    /// The schemas and table names that a name may mean, likeliest first.
-    fn meanings(&self, name: &str) -> Vec<(Arc<dyn SchemaProvider>, String)> {
-        let (catalog, schema) = self.defaults();
-        let dots: Vec<_> = name.match_indices('.').map(|(at, _)| at).collect();
+    /// What the names of a schema's tables start with.
+    fn prefix(&self, catalog: &str, schema: &str) -> String {
+        let (default_catalog, default_schema) = self.defaults();
+        match (catalog == default_catalog, schema == default_schema) {
+            (true, true) => String::new(),
+            (true, false) => format!("{schema}."),
+            (false, _) => format!("{catalog}.{schema}."),
+        }
+    }
+
+    /// What a name may mean, likeliest first.
+    fn meanings(&self, name: &str) -> Vec<Meaning> {
+        let (default_catalog, default_schema) = self.defaults();
         let mut meanings = Vec::new();
         let mut add = |catalog: &str, schema: &str, table: &str| {
-            if let Some(schema) = self.schema(catalog, schema) {
-                meanings.push((schema, table.to_owned()));
+            if let Some(provider) = self.schema(catalog, schema) {
+                meanings.push(Meaning {
+                    listed_name: self.prefix(catalog, schema) + table,
+                    schema: provider,
+                    table: table.to_owned(),
+                });
             }
         };
-        add(&catalog, &schema, name);
-        for &dot in &dots {
-            add(&catalog, &name[..dot], &name[dot + 1..]);
+        add(&default_catalog, &default_schema, name);
+        for (schema, table) in cuts(name, self.schema_names(&default_catalog)) {
+            add(&default_catalog, &schema, table);
         }
-        for (index, &first) in dots.iter().enumerate() {
-            for &second in &dots[index + 1..] {
-                add(
-                    &name[..first],
-                    &name[first + 1..second],
-                    &name[second + 1..],
-                );
+        for (catalog, rest) in cuts(name, self.context.catalog_names()) {
+            for (schema, table) in cuts(rest, self.schema_names(&catalog)) {
+                add(&catalog, &schema, table);
             }
         }
         meanings
     }
 
+    fn schema_names(&self, catalog: &str) -> Vec<String> {
+        let catalog = self.context.catalog(catalog);
+        catalog.map_or_else(Vec::new, |catalog| catalog.schema_names())
+    }
+
+    /// The likeliest of what a name may mean that is there.
+    fn meaning(&self, name: &str) -> Option<Meaning> {
+        let mut meanings = self.meanings(name).into_iter();
+        meanings.find(|meaning| meaning.schema.table_exist(&meaning.table))
+    }
+
     async fn provider(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        for (schema, table) in self.meanings(name) {
-            if !schema.table_exist(&table) {
-                continue;
-            }
-            let found = schema.table(&table).await;
-            if let Some(found) =
-                found.map_err(|error| core_error("looking for a table", error).with_table(name))?
-            {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+        let Some(Meaning { schema, table, .. }) = self.meaning(name) else {
+            return Ok(None);
+        };
+        let found = schema.table(&table).await;
+        found.map_err(|error| core_error("looking for a table", error).with_table(name))
     }
 
     /// Every name that passes, with what it stands for.
@@ -119,21 +132,13 @@ impl DataFusionCatalog {
         &self,
         passes: impl Fn(&str) -> bool,
     ) -> BTreeMap<String, (Arc<dyn SchemaProvider>, String)> {
-        let (default_catalog, default_schema) = self.defaults();
         let mut names = BTreeMap::new();
         for catalog_name in self.context.catalog_names() {
             let Some(catalog) = self.context.catalog(&catalog_name) else {
                 continue;
             };
             for schema_name in catalog.schema_names() {
-                let prefix = match (
-                    catalog_name == default_catalog,
-                    schema_name == default_schema,
-                ) {
-                    (true, true) => String::new(),
-                    (true, false) => format!("{schema_name}."),
-                    (false, _) => format!("{catalog_name}.{schema_name}."),
-                };
+                let prefix = self.prefix(&catalog_name, &schema_name);
                 let Some(schema) = served_schema(catalog.as_ref(), &schema_name) else {
                     continue;
                 };
@@ -158,6 +163,27 @@ impl DataFusionCatalog {
             .map(|(name, (_, schema, table))| (name, (schema, table)))
             .collect()
     }
+}
+
+/// What follows each of these starts and a dot, the shortest start first. The starts that there are get tried, not the
+/// dots, of which a client may send any number.
+fn cuts(name: &str, starts: Vec<String>) -> Vec<(String, &str)> {
+    let mut cuts: Vec<_> = starts
+        .into_iter()
+        .filter_map(|start| {
+            let rest = name.strip_prefix(start.as_str())?.strip_prefix('.')?;
+            Some((start, rest))
+        })
+        .collect();
+    cuts.sort_by_key(|(start, _)| start.len());
+    cuts
+}
+
+/// A table that a name may stand for.
+struct Meaning {
+    schema: Arc<dyn SchemaProvider>,
+    table: String,
+    listed_name: String,
 }
 
 fn served_schema(catalog: &dyn CatalogProvider, name: &str) -> Option<Arc<dyn SchemaProvider>> {
@@ -209,6 +235,11 @@ impl Catalog for DataFusionCatalog {
                 None => Arc::new(ProviderTable::of(&self.context, &provider)),
             },
         ))
+    }
+
+    async fn listed_name(&self, name: &str) -> Result<String> {
+        let meaning = self.meaning(name);
+        Ok(meaning.map_or_else(|| name.to_owned(), |meaning| meaning.listed_name))
     }
 
     async fn query(&self, sql: &str) -> Result<Arc<dyn Table>> {

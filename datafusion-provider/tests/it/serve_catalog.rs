@@ -78,6 +78,23 @@ async fn names_are_whole_first_then_cut_at_dots() {
 }
 
 #[tokio::test]
+async fn a_table_is_listed_under_one_of_its_names() {
+    let catalog = DataFusionCatalog::new(session());
+    for (name, listed) in [
+        ("plain", "plain"),
+        ("public.plain", "plain"),
+        ("datafusion.public.Plain", "Plain"),
+        ("public.sales.east", "sales.east"),
+        ("sales.west", "sales.west"),
+        ("datafusion.sales.west", "sales.west"),
+        ("other.a.b.t.u", "other.a.b.t.u"),
+        ("public.absent", "public.absent"),
+    ] {
+        assert_eq!(catalog.listed_name(name).await.unwrap(), listed);
+    }
+}
+
+#[tokio::test]
 async fn listings_come_in_pages_and_every_name_is_found() {
     let context = session();
     context
