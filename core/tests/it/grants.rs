@@ -19,7 +19,7 @@ fn hash(token: &str) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn entry(name: &str, token: &str, read: &str, more: &str) -> String {
+pub fn entry(name: &str, token: &str, read: &str, more: &str) -> String {
     format!(
         "[[token]]\nname = \"{name}\"\nsha256 = \"{}\"\nread = [{read}]\n{more}\n",
         hash(token)

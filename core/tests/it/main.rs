@@ -22,6 +22,7 @@ mod replicas;
 mod retries;
 mod round_trips;
 mod scans;
+mod security;
 mod stream_tables;
 mod tls;
 mod traces;
