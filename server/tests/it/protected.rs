@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use lightstream_core::protocol::request::ScanRequest;
+use lightstream_core::{Client, ErrorCode, Options};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -325,4 +327,131 @@ fn a_server_that_is_full_says_so() {
     assert!(busy.err.contains("busy"), "{}", busy.err);
     drop(held);
     ok(&["ls", &format!("{url}?retries=20")]);
+}
+
+/// Serves the tables `link`, `open`, `parts` and `wages` of a folder, beside which there is what must not be served.
+fn serve_folder(papers: &Papers, more: &[&str]) -> Served {
+    let at = |name: &str| papers.path(name);
+    std::fs::create_dir_all(at("data/parts")).unwrap();
+    for file in [
+        "secret.csv",
+        "data/open.csv",
+        "data/wages.csv",
+        "data/_hidden.csv",
+        "data/.dot.csv",
+        "data/parts/1.csv",
+    ] {
+        write(&at(file), b"n\n1\n");
+    }
+    write(&at("data/notes.txt"), b"n\n1\n");
+    std::os::unix::fs::symlink(at("secret.csv"), at("data/link.csv")).unwrap();
+    let folder = papers.text("data");
+    let mut args = vec!["--dir", &folder];
+    args.extend(more);
+    Served::start(&args)
+}
+
+/// How a table can be described and its scan be planned, which must be the same.
+async fn found(client: &Client, name: &str) -> Result<(), ErrorCode> {
+    let described = client.describe(name, None).await.map(drop);
+    let planned = client.plan(&ScanRequest::table(name)).await.map(drop);
+    let codes = [described, planned].map(|outcome| outcome.map_err(|error| error.code()));
+    assert_eq!(codes[0], codes[1], "{name:?}");
+    codes[0]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_never_a_path() {
+    let papers = Papers::new();
+    let served = serve_folder(&papers, &[]);
+    let client = Client::connect(served.url(), Options::default())
+        .await
+        .unwrap();
+    // A link is there because somebody has put it there.
+    for name in ["link", "open", "parts", "wages"] {
+        assert_eq!(found(&client, name).await, Ok(()), "{name:?}");
+    }
+    let secret = papers.text("secret.csv");
+    let long = ["x".repeat(1 << 20), "../".repeat(100_000) + "secret.csv"];
+    for name in [
+        "../secret",
+        "../secret.csv",
+        "parts/../../secret.csv",
+        "parts/1",
+        "parts/1.csv",
+        "parts/",
+        "./open",
+        "/open",
+        "open/",
+        "open.csv",
+        "link.csv",
+        &secret,
+        secret.trim_end_matches(".csv"),
+        &format!("file://{secret}"),
+        "%2e%2e%2fsecret",
+        "..%2fsecret.csv",
+        "%6fpen",
+        "..\\secret",
+        "parts\\1",
+        "open\0",
+        "open\0.csv",
+        "\0",
+        "_hidden",
+        ".dot",
+        "notes",
+        "notes.txt",
+        "OPEN",
+        "\u{ff4f}pen",
+        "\u{43e}pen",
+        "open\u{200b}",
+        "open ",
+        " open",
+        "open\n",
+        "\"open\"",
+        "open;",
+        "*",
+        "o*",
+        "",
+        ".",
+        "..",
+        "/",
+        "information_schema.tables",
+        "datafusion.information_schema.tables",
+        &long[0],
+        &long[1],
+    ] {
+        let start: String = name.chars().take(100).collect();
+        assert_eq!(
+            found(&client, name).await,
+            Err(ErrorCode::NotFound),
+            "{start:?}"
+        );
+    }
+    assert_eq!(found(&client, "open").await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longer_names_of_tables_go_around_no_grant() {
+    let papers = Papers::new();
+    papers.grant(&[("all", "\"*\""), ("some", "\"p*\", \"datafusion.*\"")]);
+    let served = serve_folder(&papers, &["--token-file", &papers.text("tokens.toml")]);
+    let connect = async |token: &str| {
+        let options = Options::default().with("token", token).unwrap();
+        Client::connect(served.url(), options).await.unwrap()
+    };
+    let (all, some) = (connect("t-all").await, connect("t-some").await);
+    for prefix in ["public.", "datafusion.public."] {
+        for (table, is_granted) in [("parts", true), ("wages", false), ("absent", false)] {
+            let name = format!("{prefix}{table}");
+            let expected = match is_granted {
+                true => Ok(()),
+                false => Err(ErrorCode::NotFound),
+            };
+            assert_eq!(found(&some, &name).await, expected, "{name}");
+            assert_eq!(found(&all, &name).await.is_ok(), table != "absent");
+        }
+    }
+    for name in ["wages", "absent"] {
+        assert_eq!(found(&some, name).await, Err(ErrorCode::PermissionDenied));
+    }
 }
