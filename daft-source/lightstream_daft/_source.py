@@ -15,7 +15,7 @@ from daft.schema import Schema
 
 from lightstream_core import Connection, CredentialProvider
 
-from lightstream_daft._connection import connection
+from lightstream_daft._connection import connection, memory_limit
 from lightstream_daft._predicate import FLOAT_RULE, Translation, required_columns, translate
 from lightstream_daft._rows import Rows
 from lightstream_daft._types import IMPORT_RULES, imported
@@ -90,8 +90,9 @@ class LightstreamSource(DataSource):
         scan = await self._plan(columns, translation, pushdowns.limit)
         schema = Schema.from_field_name_and_types([(name, types[name]) for name in columns])
         limit = pushdowns.limit if pushdowns.filters is None else None
+        memory = memory_limit(self._connection, scan.nbytes)
         for partition in scan.partitions:
-            yield LightstreamTask(self._connection, partition, schema, limit)
+            yield LightstreamTask(self._connection, partition, schema, limit, memory)
             if limit is not None and partition.rows is not None:
                 limit -= partition.rows
                 if limit <= 0:
@@ -135,8 +136,11 @@ class LightstreamSource(DataSource):
 class LightstreamTask(DataSourceTask):
     """A partition. It can be pickled, and holds no secrets but its ticket and, where there is one, the credential provider."""
 
-    def __init__(self, connection: Connection, partition: core.Partition, schema: Schema, limit: int | None) -> None:
+    def __init__(
+        self, connection: Connection, partition: core.Partition, schema: Schema, limit: int | None, memory_limit: int | None
+    ) -> None:
         self._connection = connection
+        self._memory_limit = memory_limit
         self._partition = partition
         self._schema = schema
         self._limit = limit
@@ -146,7 +150,9 @@ class LightstreamTask(DataSourceTask):
         return self._schema
 
     def read(self) -> AsyncIterator[RecordBatch]:
-        reader = self._partition.read(limit=self._limit, client=self._connection.client)
+        reader = self._partition.read(
+            limit=self._limit, client=self._connection.client, memory_limit=self._memory_limit
+        )
         return Rows(reader, self)
 
 

@@ -159,13 +159,15 @@ impl PyPartition {
 
     /// Reads the rows behind the first `offset`, at most `limit` of them. Nothing is sent before the first batch is wanted. May be called again:
     /// each reader gives all rows. With a client they come over its connections, and with its options and credentials.
-    #[pyo3(signature = (*, offset=None, limit=None, client=None))]
+    /// A `memory_limit`, in bytes, stands in place of that option.
+    #[pyo3(signature = (*, offset=None, limit=None, client=None, memory_limit=None))]
     fn read(
         &self,
         py: Python<'_>,
         offset: Option<Bound<'_, PyAny>>,
         limit: Option<Bound<'_, PyAny>>,
         client: Option<PyRef<'_, PyClient>>,
+        memory_limit: Option<Bound<'_, PyAny>>,
     ) -> PyResult<PyReader> {
         let offset = arguments::number("offset", offset.as_ref(), 0)?.unwrap_or(0);
         let limit = arguments::number("limit", limit.as_ref(), 0)?;
@@ -173,6 +175,9 @@ impl PyPartition {
             Some(given) => &given.core(py)?,
             None => self.client().or_raise(py)?,
         };
+        let memory_limit = arguments::number("memory_limit", memory_limit.as_ref(), 1)?;
+        let bounded = memory_limit.map(|bytes| client.with_memory_limit(Some(bytes)));
+        let client = bounded.as_ref().unwrap_or(client);
         let common = &self.common;
         let residual = common.residual.clone();
         let rows = Rows::of_partition(

@@ -195,6 +195,19 @@ impl Client {
         &self.options
     }
 
+    /// The same client, over the same connections, with another value of the option `memory_limit`.
+    #[must_use]
+    pub fn with_memory_limit(&self, bytes: Option<u64>) -> Self {
+        let options = Options {
+            memory_limit: bytes,
+            ..(*self.options).clone()
+        };
+        Self {
+            options: Arc::new(options),
+            ..self.clone()
+        }
+    }
+
     async fn call(&self, kind: request::Kind) -> Result<response::Kind> {
         if self.plain.is_some() {
             return Err(no_requests().with_peer(self.location().to_string()));

@@ -219,14 +219,20 @@ class Partition:
     @property
     def schema(self) -> Schema: ...
     def read(
-        self, *, offset: Optional[int] = None, limit: Optional[int] = None, client: Optional[Client] = None
+        self,
+        *,
+        offset: Optional[int] = None,
+        limit: Optional[int] = None,
+        client: Optional[Client] = None,
+        memory_limit: Optional[int] = None,
     ) -> Reader:
         """Read the rows behind the first ``offset``, at most ``limit`` of them. Each call is a read of its own.
 
         The server leaves out the rows of ``offset``, unless some of the condition is applied here. They count towards the
         limit of the scan. Beyond the end there are none, which is no error.
 
-        They come over the connections of ``client``, and with its options and credentials, where one is given.
+        They come over the connections of ``client``, and with its options and credentials, where one is given. A
+        ``memory_limit``, in bytes, stands in place of that option.
         """
 
     def __reduce__(self) -> Tuple[Any, Tuple[Any, ...]]: ...
