@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import daft
@@ -21,6 +23,7 @@ from lightstream_daft import read_lightstream
 from lightstream_polars import scan_lightstream
 from pyarrow import ipc
 
+import command
 from serving import until, within_deadline
 
 ROWS = 20_000
@@ -85,6 +88,12 @@ def is_listening(port: int) -> bool:
     wanted = f":{port:04X} "
     with open("/proc/net/tcp", encoding="ascii") as sockets:
         return any(wanted in line.split(" rem")[0][:24] and " 0A " in line for line in sockets)
+
+
+def is_listening_at(path: Path) -> bool:
+    """Whether somebody listens at a socket, found out without connecting."""
+    with open("/proc/net/unix", encoding="utf-8") as sockets:
+        return any(line.endswith(f" {path}\n") and line.split()[3] == "00010000" for line in sockets)
 
 
 def published(sent: pa.Table, port: int, **options: Any) -> threading.Thread:
@@ -173,6 +182,23 @@ def test_the_published_writer_in_parallel(made: Callable[[], pa.Table]) -> None:
             parts = list(pool.map(lambda part: pa.table(part.read()), scan.partitions))
         writing.join()
         same(pa.concat_tables(parts, promote_options="permissive").sort_by("n"), made())
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
+def test_the_published_reader_reads(transport: str, tmp_path: Path) -> None:
+    port, path = free_port(), tmp_path / "socket"
+    theirs, ours, is_there = {
+        "tcp": (f"tcp://127.0.0.1:{port}", f"arrow+tcp://127.0.0.1:{port}", lambda: is_listening(port)),
+        "unix": (f"uds://{path}", f"arrow+unix://{path}", lambda: is_listening_at(path)),
+    }[transport]
+    sent = table(10 * ROWS)
+    with core.serve({"t": sent}) as server, ThreadPoolExecutor() as pool:
+        reading = pool.submit(lambda: pa.RecordBatchReader.from_stream(lightstream.read(theirs, accept=True)).read_all())
+        until(is_there, "nobody listens")
+        arguments = ["cat", f"{server.url}/t", "--format", "arrow", "-o", ours]
+        done = subprocess.run([command.lightstream(), *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        same(reading.result(), sent)
 
 
 def test_rows_come_once() -> None:

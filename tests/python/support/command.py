@@ -1,0 +1,16 @@
+"""The `lightstream` command of this repository."""
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+@cache
+def lightstream() -> str:
+    """Where it is, once it is built."""
+    subprocess.run(["cargo", "build", "--locked", "--quiet", "-p", "lightstream-server", "--bin", "lightstream"], cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
+    return str(ROOT / target / "debug" / "lightstream")
