@@ -12,7 +12,8 @@ skip() {
 command -v ip >/dev/null 2>&1 || skip "there is no ip (package iproute2)"
 command -v curl >/dev/null 2>&1 || skip "there is no curl"
 
-cargo build --locked --quiet -p lightstream-server --bin lightstream
+# As the tests of the workspace build it: after them nothing is left to do.
+cargo test --locked --quiet --workspace --no-run
 lightstream=${CARGO_TARGET_DIR:-target}/debug/lightstream
 near=lightstream-near-$$
 far=lightstream-far-$$
