@@ -16,7 +16,9 @@ _MODULES = (str(_HERE), str(_HERE.parents[1] / "tests" / "python" / "support"))
 """Where the tests' own modules are."""
 
 _QUERY = """
-import sys, threading
+import signal, sys, threading
+# Whoever runs this in the background may have signals of this kind ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path[:0] = sys.argv[2:]
 from urllib.parse import urlsplit
 import lightstream_core as core

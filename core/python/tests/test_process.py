@@ -20,7 +20,9 @@ import lightstream_core as ls
 
 #: Rows that never come, for programs of their own.
 NEVER = """
-import os, sys, threading, time
+import os, signal, sys, threading, time
+# Whoever runs this in the background may have signals of this kind ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import pyarrow as pa
 import lightstream_core as ls
 
