@@ -10,6 +10,7 @@
 //! | [`transport`] | URLs, and byte streams over TCP and Unix sockets | Arrow, frames |
 //! | [`client`] | connections, plans, readers that resume, stripes merged in order | engines |
 //! | [`server`] | catalogs, tables in memory and in mapped files, sessions | engines |
+//! | [`trace`] | where requests stand in a trace | who records it |
 //!
 //! # Features
 //!

@@ -71,12 +71,12 @@ impl PartitionReader {
         let table = table_of(&partition.request).to_owned();
         let index = partition.index as u64;
         let peer = client.location().to_string();
-        let span = ReadSpan::new(&table, index, &peer, &metrics);
+        let reading = ReadSpan::new(&table, index, &peer, &metrics);
         let memory_limit = client.options().memory_limit;
         let rows = Rows::new(client, partition, Arc::clone(&metrics), offset);
         let batches = futures::stream::try_unfold(rows, move |mut rows| {
             let (table, peer) = (table.clone(), peer.clone());
-            let span = span.span.clone();
+            let span = reading.span.clone();
             async move {
                 match rows.next().instrument(span).await {
                     Ok(batch) => Ok(batch.map(|batch| (batch, rows))),

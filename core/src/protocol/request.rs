@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::filter::{Filter, FilterLimits};
 use super::limits::DecodeLimits;
-use super::messages;
+use super::messages::{self, request::Kind};
 use crate::error::{Error, Result};
 
 /// Where the rows of a scan come from.
@@ -152,17 +152,17 @@ pub(crate) fn table_of(request: &messages::ScanRequest) -> &str {
 }
 
 /// What kind of request it is, in words that do not change.
-pub(crate) fn name_of(kind: Option<&messages::request::Kind>) -> &'static str {
+pub(crate) fn name_of(kind: Option<&Kind>) -> &'static str {
     match kind {
-        Some(messages::request::Kind::Hello(_)) => "hello",
-        Some(messages::request::Kind::ListTables(_)) => "list_tables",
-        Some(messages::request::Kind::DescribeTable(_)) => "describe_table",
-        Some(messages::request::Kind::Plan(_)) => "plan",
-        Some(messages::request::Kind::Read(_)) => "read",
-        Some(messages::request::Kind::Renew(_)) => "renew",
-        Some(messages::request::Kind::Release(_)) => "release",
-        Some(messages::request::Kind::Ping(_)) => "ping",
-        Some(messages::request::Kind::Cancel(_)) => "cancel",
+        Some(Kind::Hello(_)) => "hello",
+        Some(Kind::ListTables(_)) => "list_tables",
+        Some(Kind::DescribeTable(_)) => "describe_table",
+        Some(Kind::Plan(_)) => "plan",
+        Some(Kind::Read(_)) => "read",
+        Some(Kind::Renew(_)) => "renew",
+        Some(Kind::Release(_)) => "release",
+        Some(Kind::Ping(_)) => "ping",
+        Some(Kind::Cancel(_)) => "cancel",
         None => "unknown",
     }
 }

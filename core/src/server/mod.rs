@@ -16,6 +16,7 @@ mod memory_table;
 mod replicas;
 mod session;
 mod share;
+mod span;
 mod stats;
 mod stream_table;
 mod table;

@@ -10,11 +10,11 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
-use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use super::authenticate::{Authenticator, Credentials, Identity};
 use super::limits::Turn;
+use super::span::request_span;
 use super::stats::{Active, Outcome, ScanMeter};
 use super::table::{Scan, UnitEvent};
 use super::{Shared, default_frame_bytes};
@@ -30,7 +30,6 @@ use crate::protocol::request::{name_of, request_digest, table_of};
 use crate::protocol::units::Units;
 use crate::protocol::{VERSION, error_to_proto};
 use crate::secret::Secret;
-use crate::trace;
 use crate::transport::ByteStream;
 
 /// After so long without anything to send, the client is told that work goes on.
@@ -82,15 +81,6 @@ fn gone(_: Error) -> Stop {
 
 /// Makes the error that a client is refused with.
 pub(super) type Refusal = fn() -> Error;
-
-/// As much of a name as goes into a span: whoever asks may make one up.
-fn start_of(name: &str) -> &str {
-    let end = name.char_indices().nth(SPAN_CHARACTERS);
-    end.map_or(name, |(end, _)| name.get(..end).unwrap_or_default())
-}
-
-/// Longest name in a span.
-const SPAN_CHARACTERS: usize = 256;
 
 /// How often it is looked whether a client is slow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -176,7 +166,7 @@ impl Session {
             let (name, answered, is_framed) = match frame {
                 Ok(None) => return,
                 Ok(Some(Frame::Request(request))) => {
-                    span = self.span_of(&request);
+                    span = request_span(&request, &self.peer, self.identity.as_ref());
                     let name = name_of(request.kind.as_ref());
                     (
                         name,
@@ -212,39 +202,6 @@ impl Session {
                 return;
             }
         }
-    }
-
-    /// The span of a request, within the trace that the client names.
-    fn span_of(&self, request: &messages::Request) -> Span {
-        let span = tracing::info_span!(
-            "lightstream.request",
-            otel.kind = "server",
-            request = name_of(request.kind.as_ref()),
-            peer = %self.peer,
-            subject = Empty,
-            table = Empty,
-            partition = Empty,
-            trace_id = Empty,
-            parent_id = Empty,
-            outcome = Empty,
-        );
-        trace::adopt(&span, &request.traceparent);
-        let Some(identity) = &self.identity else {
-            return span;
-        };
-        if !identity.subject.is_empty() {
-            span.record("subject", &*identity.subject);
-        }
-        let table = match &request.kind {
-            Some(request::Kind::DescribeTable(describe)) => Some(&*describe.name),
-            Some(request::Kind::Plan(plan)) => plan.request.as_ref().map(table_of),
-            Some(request::Kind::Read(read)) => read.request.as_ref().map(table_of),
-            _ => None,
-        };
-        if let Some(table) = table {
-            span.record("table", start_of(table));
-        }
-        span
     }
 
     /// When the client is given up that has sent nothing since.

@@ -1,27 +1,49 @@
 //! What client and server log: the trace that a request belongs to, and never a secret.
 
 use std::fs::File;
-use std::path::Path;
 use std::process::Command;
+
+use tempfile::TempDir;
 
 use super::harness::{DEADLINE, Ran, Served, command, examples, ran, signal, wait};
 use super::protected::Papers;
 
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// A server that writes its log, in all detail, into a file.
-fn serve(papers: &Papers, log: &Path) -> Served {
-    let (data, tokens) = (examples(), papers.text("tokens.toml"));
-    let mut command = logged(&[
-        "serve",
-        "--listen=lightstream://127.0.0.1:0",
-        "--dir",
-        data.to_str().unwrap(),
-        "--token-file",
-        &tokens,
-    ]);
-    command.stderr(File::create(log).unwrap());
-    Served::spawn(command, 1)
+/// A server that asks who one is and writes its log, in all detail, into a file.
+struct Logging {
+    served: Served,
+    folder: TempDir,
+    _papers: Papers,
+}
+
+impl Logging {
+    fn start() -> Self {
+        let papers = Papers::new();
+        let folder = tempfile::tempdir().unwrap();
+        let (data, tokens) = (examples(), papers.text("tokens.toml"));
+        let mut command = logged(&[
+            "serve",
+            "--listen=lightstream://127.0.0.1:0",
+            "--dir",
+            data.to_str().unwrap(),
+            "--token-file",
+            &tokens,
+        ]);
+        command.stderr(File::create(folder.path().join("log")).unwrap());
+        Self {
+            served: Served::spawn(command, 1),
+            folder,
+            _papers: papers,
+        }
+    }
+
+    /// What it has logged, once it has ended in good order and so has said all.
+    fn end(mut self) -> String {
+        signal(&self.served.child, "TERM");
+        assert_eq!(wait(&mut self.served.child, DEADLINE), Some(0));
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
 }
 
 fn logged(args: &[&str]) -> Command {
@@ -30,19 +52,10 @@ fn logged(args: &[&str]) -> Command {
     command
 }
 
-/// Ends a server in good order, so that all it has to say is written.
-fn end(mut served: Served) {
-    signal(&served.child, "TERM");
-    assert_eq!(wait(&mut served.child, DEADLINE), Some(0));
-}
-
 #[test]
 fn no_log_holds_a_secret() {
-    let papers = Papers::new();
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let served = serve(&papers, &log);
-    let url = served.table("planes");
+    let server = Logging::start();
+    let url = server.served.table("planes");
     let secrets = ["t-all", "t-some", "t-old", "not-a-token", "not-a-password"];
     let mut said = String::new();
     let mut see = |done: Ran, code: i32| {
@@ -66,8 +79,7 @@ fn no_log_holds_a_secret() {
         see(ran(logged(&["cat", &url, "--format", "csv"])), code);
         see(ran(logged(&["schema", &url])), code);
     }
-    end(served);
-    let written = std::fs::read_to_string(log).unwrap();
+    let written = server.end();
     for (whose, text) in [("the server's", &written), ("a client's", &said)] {
         assert!(
             text.contains("DEBUG"),
@@ -81,17 +93,13 @@ fn no_log_holds_a_secret() {
 
 #[test]
 fn a_server_s_log_names_the_trace_of_a_request() {
-    let papers = Papers::new();
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let served = serve(&papers, &log);
-    let mut cat = command(&["cat", &served.table("planes"), "--format", "csv"]);
+    let server = Logging::start();
+    let mut cat = command(&["cat", &server.served.table("planes"), "--format", "csv"]);
     cat.env("LIGHTSTREAM_TOKEN", "t-all")
         .env("LIGHTSTREAM_TRACEPARENT", TRACEPARENT);
     let done = ran(cat);
     assert_eq!(done.code, 0, "{}", done.err);
-    end(served);
-    let written = std::fs::read_to_string(log).unwrap();
+    let written = server.end();
     let of_scan = written.lines().find(|line| line.contains("a scan ended"));
     let of_scan = of_scan.unwrap_or_else(|| panic!("no scan in {written}"));
     for word in [
