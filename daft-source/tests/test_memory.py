@@ -17,6 +17,8 @@ import pyarrow as pa
 import pytest
 from serving import served, traffic
 
+from lightstream_daft._connection import MEMORY_LIMIT, connection, memory_limit
+
 GIB = 1 << 30
 STREAM_BYTES = 10 * GIB
 BATCH_ROWS = 128
@@ -90,6 +92,16 @@ def test_a_slow_consumer_of_ten_gigabytes_needs_less_than_one(stream: core.Serve
     assert counted["rows"] == BATCHES * BATCH_ROWS
     assert sent.nbytes >= STREAM_BYTES
     assert counted["peak"] < GIB
+
+
+def test_only_scans_that_may_not_fit_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = connection("lightstream://127.0.0.1:1/t", None, None)
+    assert memory_limit(made, None) == MEMORY_LIMIT
+    assert memory_limit(made, 100 * GIB) == MEMORY_LIMIT
+    assert memory_limit(made, 1 << 20) is None
+    monkeypatch.setenv("LIGHTSTREAM_MEMORY_LIMIT", "1MiB")
+    # What is said is left to the connection.
+    assert memory_limit(connection("lightstream://127.0.0.1:1/t", None, None), None) is None
 
 
 @pytest.mark.parametrize("holder", HOLDERS)

@@ -2,6 +2,10 @@
 
 use std::fs::create_dir;
 
+use futures::{TryStreamExt, future};
+use lightstream_core::protocol::request::ScanRequest;
+use lightstream_core::{Client, ErrorCode, Options};
+
 use crate::harness::*;
 
 #[test]
@@ -291,4 +295,25 @@ fn help_and_version_are_there() {
         ok(&["--version"]).text(),
         concat!("lightstream ", env!("CARGO_PKG_VERSION"), "\n")
     );
+}
+
+#[test]
+fn a_query_that_wants_more_memory_than_each_may_have_is_refused() {
+    let data = examples();
+    let dir = data.to_str().unwrap();
+    let answer = |args: &[&str]| {
+        let served = Served::start(&[&["--dir", dir], args].concat());
+        // The rows of one side are held to find those of the other.
+        let joined = "SELECT a.flight FROM flights a JOIN flights b ON a.time_hour = b.time_hour AND a.tailnum = b.tailnum";
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let client = Client::new(served.url(), Options::default()).unwrap();
+            let scan = client.scan(&ScanRequest::sql(joined)).await?;
+            scan.try_fold(0, |rows, batch| future::ok(rows + batch.num_rows()))
+                .await
+        })
+    };
+    assert!(answer(&[]).unwrap() > 300_000);
+    let error = answer(&["--scan-memory-limit", "1MiB"]).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ResourceExhausted, "{error}");
 }
