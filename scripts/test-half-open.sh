@@ -37,10 +37,11 @@ for end in "$near 10.77.0.1/24" "$far 10.77.0.2/24"; do
     ip -n "$namespace" link set cable up
 done
 
-# Waits until a series of the server's metrics has a value: two minutes where seconds are expected.
+# Waits until a series of the server's metrics has a value: some forty seconds where a few are expected, and less than the
+# minute and a half that connections have which nobody has said anything of.
 becomes() {
     local series=$1 value=$2 found=
-    for _ in $(seq 240); do
+    for _ in $(seq 80); do
         found=$(ip netns exec "$near" curl -s "http://$monitors/metrics" | awk -v name="$series" '$1 == name { print $2 }')
         [ "$found" = "$value" ] && return
         sleep 0.5

@@ -184,6 +184,15 @@ def test_the_published_writer_in_parallel(made: Callable[[], pa.Table]) -> None:
         same(pa.concat_tables(parts, promote_options="permissive").sort_by("n"), made())
 
 
+def by_the_published_reader(uri: str) -> pa.Table:
+    return pa.RecordBatchReader.from_stream(lightstream.read(uri, accept=True)).read_all()
+
+
+def by_the_command(server: core.Server, to: str) -> subprocess.CompletedProcess[str]:
+    arguments = ["cat", f"{server.url}/t", "--format", "arrow", "-o", to]
+    return subprocess.run([command.lightstream(), *arguments], capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
 def test_the_published_reader_reads(transport: str, tmp_path: Path) -> None:
     port, path = free_port(), tmp_path / "socket"
@@ -193,12 +202,22 @@ def test_the_published_reader_reads(transport: str, tmp_path: Path) -> None:
     }[transport]
     sent = table(10 * ROWS)
     with core.serve({"t": sent}) as server, ThreadPoolExecutor() as pool:
-        reading = pool.submit(lambda: pa.RecordBatchReader.from_stream(lightstream.read(theirs, accept=True)).read_all())
+        reading = pool.submit(by_the_published_reader, theirs)
         until(is_there, "nobody listens")
-        arguments = ["cat", f"{server.url}/t", "--format", "arrow", "-o", ours]
-        done = subprocess.run([command.lightstream(), *arguments], capture_output=True, text=True)
+        done = by_the_command(server, ours)
         assert done.returncode == 0, done.stderr
         same(reading.result(), sent)
+
+
+def test_the_published_reader_refuses_dictionaries() -> None:
+    """It wants them numbered as their columns are. No row is lost in silence."""
+    port = free_port()
+    with core.serve({"t": with_dictionary()}) as server, ThreadPoolExecutor() as pool:
+        reading = pool.submit(by_the_published_reader, f"tcp://127.0.0.1:{port}")
+        until(lambda: is_listening(port), "nobody listens")
+        by_the_command(server, f"arrow+tcp://127.0.0.1:{port}")
+        with pytest.raises(Exception, match="Dictionary"):
+            reading.result()
 
 
 def test_rows_come_once() -> None:
