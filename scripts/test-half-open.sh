@@ -66,6 +66,11 @@ sleep infinity >"$scratch/open" <"$scratch/untaken" &
 ip netns exec "$far" "$lightstream" cat "$url" --format csv >"$scratch/untaken" &
 becomes 'lightstream_sent_rows_total{table="planes"}' 3322
 becomes lightstream_connections_open 1
+# While bytes are not acknowledged, they are what is sent again, and nothing is probed.
+for _ in $(seq 80); do
+    ip netns exec "$near" ss -Htn state established | awk '$2 > 0 { pending = 1 } END { exit pending }' && break
+    sleep 0.5
+done
 
 ip -n "$near" link set cable down
 becomes lightstream_connections_open 0
