@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::allowed_hosts::AllowedHosts;
 use crate::error::{Error, Result};
+use crate::protocol::ipc::Compression;
 use crate::protocol::limits::{DecodeLimits, Validation};
 use crate::secret::Secret;
 use crate::trace::TraceContext;
@@ -146,6 +147,9 @@ options! {
     /// What is checked of the rows that come in: `full` or `trusted`. Default `full`; `trusted` leaves out the values of
     /// strings, dictionary keys and offsets, and is for servers that one would run code of.
     validate: Validation = validation;
+    /// Plain mode: how the rows that are written are compressed, `none`, `lz4` or `zstd`. Default `none`. Who reads takes what
+    /// comes.
+    compression: Compression = compression;
     /// Checksums of everything that goes over a connection, both ways: `off` or `crc32c`. Default `off`. With `crc32c` a byte
     /// that is changed on the way is a failed attempt, which is made again, and never a wrong row. TLS does as much already.
     checksum: Checksums = checksums;
@@ -273,6 +277,15 @@ fn checksums(value: &str) -> Parsed<Checksums> {
         "off" => Ok(Checksums::Off),
         "crc32c" => Ok(Checksums::Crc32c),
         _ => Err("expected off or crc32c"),
+    }
+}
+
+fn compression(value: &str) -> Parsed<Compression> {
+    match value {
+        "none" => Ok(Compression::None),
+        "lz4" => Ok(Compression::Lz4),
+        "zstd" => Ok(Compression::Zstd),
+        _ => Err("expected none, lz4 or zstd"),
     }
 }
 

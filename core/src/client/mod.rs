@@ -142,6 +142,12 @@ impl Client {
     ) -> Result<Self> {
         let parsed = Location::parse(url)?;
         let options = options_of(&parsed, options)?;
+        if options.compression.is_some() {
+            return Err(Error::invalid_argument(
+                "the option compression is for writing in plain mode, as in cat --format arrow -o arrow+tcp://…; who reads \
+                 takes what comes",
+            ));
+        }
         let credentials = Credentials::new(provider, &options);
         let options = Arc::new(options);
         let plain = if parsed.location.scheme.is_plain() {

@@ -8,7 +8,7 @@ use crate::client::options_of;
 use crate::connection::FrameWriter;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::protocol::ipc::StreamEncoder;
+use crate::protocol::ipc::{EncodeOptions, StreamEncoder};
 use crate::transport::{Location, ReadHalf};
 
 /// One connection and its stream.
@@ -23,7 +23,8 @@ struct Lane {
 ///
 /// It connects to the reader, over as many connections as the option `streams` says (one by default), or with the option
 /// `listen` waits for so many readers. With several connections the batches go round, each with its number among all
-/// (`ls.seq_id`), so that the reader can put them in order and notices gaps.
+/// (`ls.seq_id`), so that the reader can put them in order and notices gaps. The option `compression` says how rows are
+/// compressed.
 ///
 /// The peer confirms nothing: that all was sent is known here, that it was read only there. Dropped before
 /// [`PlainWriter::finish`] it leaves streams without their end marker, which readers here take for an error.
@@ -82,17 +83,21 @@ impl PlainWriter {
             )));
         }
         let connections = Connections::try_new(parsed.location.clone(), &options)?;
+        let encoding = EncodeOptions {
+            compression: options.compression.unwrap_or_default(),
+        };
+        let encoder = || StreamEncoder::try_new_with_options(schema.clone(), &encoding);
         // What cannot be written is said before anybody is met.
-        StreamEncoder::try_new(schema.clone())?;
+        encoder()?;
         let streams = connections.writers(options.streams.unwrap_or(1)).await?;
         let mut lanes = Vec::with_capacity(streams.len());
         for stream in streams {
             let mut lane = Lane {
                 writer: FrameWriter::new(stream.write),
-                encoder: StreamEncoder::try_new(schema.clone())?,
+                encoder: encoder()?,
                 _read: stream.read,
             };
-            lane.writer.queue_bytes(lane.encoder.start()?);
+            lane.writer.queue_bytes(lane.encoder.start());
             lane.writer.flush().await.map_err(incomplete)?;
             lanes.push(lane);
         }

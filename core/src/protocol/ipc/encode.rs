@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
+use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow_schema::{ArrowError, SchemaRef};
 
@@ -16,10 +17,26 @@ use crate::{Error, Result};
 /// Every body and every buffer in it starts at a multiple of this, counted from the payload's start.
 pub(super) const ALIGNMENT_BYTES: usize = 64;
 
+/// How the buffers of batches and dictionaries are compressed, each by itself. A buffer that would not become shorter is
+/// left as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// `none`: not at all.
+    #[default]
+    None,
+    /// `lz4`: as LZ4 frames.
+    Lz4,
+    /// `zstd`: as Zstandard frames.
+    Zstd,
+}
+
 /// How payloads are encoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct EncodeOptions {}
+pub struct EncodeOptions {
+    /// The compression of buffers. Those of a compressed payload are not the arrays' own.
+    pub compression: Compression,
+}
 
 /// One table payload. Its segments, one behind the other, are its bytes.
 #[derive(Debug, Clone)]
@@ -87,10 +104,16 @@ fn refused(error: ArrowError) -> Error {
     Error::invalid_argument(error.to_string()).with_source(error)
 }
 
-fn stream_encoder(schema: &SchemaRef) -> Result<StreamEncoder> {
-    let options = IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, arrow_ipc::MetadataVersion::V5)
-        .map_err(refused)?;
-    StreamEncoder::try_new_with_options(schema, options).map_err(refused)
+fn stream_encoder(schema: &SchemaRef, options: &EncodeOptions) -> Result<StreamEncoder> {
+    let compression = match options.compression {
+        Compression::None => None,
+        Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
+        Compression::Zstd => Some(CompressionType::ZSTD),
+    };
+    IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, arrow_ipc::MetadataVersion::V5)
+        .and_then(|options| options.try_with_compression(compression))
+        .and_then(|options| StreamEncoder::try_new_with_options(schema, options))
+        .map_err(refused)
 }
 
 impl Encoder {
@@ -107,9 +130,8 @@ impl Encoder {
     /// # Errors
     /// As [`Encoder::try_new`].
     pub fn try_new_with_options(schema: SchemaRef, options: &EncodeOptions) -> Result<Self> {
-        let EncodeOptions {} = options;
         Ok(Self {
-            stream: stream_encoder(&schema)?,
+            stream: stream_encoder(&schema, options)?,
             schema,
             failed: false,
         })
@@ -151,7 +173,9 @@ impl Encoder {
 
     /// The schema message of a stream, as it stands in front of the first payload.
     pub(super) fn schema_message(schema: &SchemaRef) -> Result<Payload> {
-        let mut segments = stream_encoder(schema)?.finish().map_err(refused)?;
+        let mut segments = stream_encoder(schema, &EncodeOptions::default())?
+            .finish()
+            .map_err(refused)?;
         // The marker comes last.
         segments.pop();
         Ok(Payload::new(segments))

@@ -16,11 +16,13 @@ mod schema;
 mod soundness;
 mod standalone;
 mod stream;
+mod stream_encoder;
 
 pub use cut::cut_rows;
 pub use decode::Decoder;
-pub use encode::{EncodeOptions, Encoder, Payload};
+pub use encode::{Compression, EncodeOptions, Encoder, Payload};
 pub use index::{IpcBatch, IpcIndex};
 pub use schema::{decode_schema, encode_schema};
 pub use standalone::{decode_batch, decode_batches, encode_batch, encode_batches};
-pub use stream::{Message, SEQUENCE_KEY, StreamDecoder, StreamEncoder, StreamEvent};
+pub use stream::{Message, SEQUENCE_KEY, StreamDecoder, StreamEvent};
+pub use stream_encoder::StreamEncoder;
