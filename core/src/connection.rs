@@ -231,6 +231,7 @@ fn decode(tag: Tag, buffer: FrameBuffer) -> Result<Frame> {
             Frame::Request(messages::Request::decode(buffer.filled()).map_err(malformed)?)
         }
         Tag::Response => {
+            pieces::check_response(buffer.filled())?;
             Frame::Response(messages::Response::decode(buffer.filled()).map_err(malformed)?)
         }
         Tag::Batch => Frame::Batch(buffer.freeze()),
