@@ -1,5 +1,7 @@
 //! Requests beyond any measure.
 
+use std::io::Write;
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, StringArray};
@@ -8,6 +10,8 @@ use lightstream_core::protocol::frame::HEADER_BYTES;
 use lightstream_core::protocol::messages::error::Code;
 use lightstream_core::protocol::messages::request::Kind;
 use lightstream_core::protocol::messages::{self, response};
+use lightstream_core::protocol::request::ScanRequest;
+use lightstream_core::{Client, ErrorCode, Options};
 use prost::Message;
 use prost::encoding::encode_varint;
 
@@ -301,6 +305,65 @@ async fn pieces_that_take_more_memory_than_they_have_bytes_are_few() {
             assert_eq!(answer.code(), Code::ResourceExhausted, "{what}");
         });
         assert!(served.known("ann").is_served());
+    }
+}
+
+/// What a client asks a server that greets it and gives this answer to whatever it is asked.
+fn ask_hostile<T>(answer: Vec<u8>, ask: impl AsyncFnOnce(Client) -> T) -> T {
+    let frame = |message: &[u8]| {
+        let mut bytes = vec![1];
+        bytes.extend(u32::try_from(message.len()).unwrap().to_le_bytes());
+        bytes.extend(message);
+        bytes
+    };
+    let welcome = messages::Response {
+        kind: Some(response::Kind::Welcome(messages::Welcome {
+            version: 1,
+            ..Default::default()
+        })),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("lightstream://{}?retries=0", listener.local_addr().unwrap());
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&frame(&welcome.encode_to_vec())).unwrap();
+        // The client may be gone before the end of it.
+        let _ = stream.write_all(&frame(&answer));
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let client = Client::new(&url, Options::default()).unwrap();
+    let answer = runtime.block_on(ask(client));
+    drop(runtime);
+    serving.join().unwrap();
+    answer
+}
+
+#[test]
+fn pieces_of_responses_are_few_too() {
+    let many = |piece: &[u8]| piece.repeat((32 << 20) / piece.len());
+    // Fields of Response down to the pieces.
+    without_growth("tables", || {
+        let answer = field(3, many(&[10, 0]));
+        let error = ask_hostile(answer, async |client| client.tables("").await).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ResourceExhausted, "{error}");
+        assert!(!error.is_retryable());
+    });
+    for (what, answer) in [
+        ("partitions", field(5, many(&[50, 0]))),
+        ("locations", field(5, field(6, many(&[18, 0])))),
+        ("columns", field(5, field(4, many(&[26, 0])))),
+    ] {
+        without_growth(what, || {
+            let request = ScanRequest::table("t");
+            let scan = ask_hostile(answer, async |client| client.scan(&request).await.map(drop));
+            let error = scan.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::ResourceExhausted, "{error}");
+            assert!(!error.is_retryable());
+        });
     }
 }
 
