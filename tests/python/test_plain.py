@@ -15,6 +15,7 @@ from typing import Any
 import daft
 import lightstream
 import lightstream_core as core
+import minarrow
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -242,6 +243,41 @@ def test_the_published_reader_refuses_compressed_dictionaries() -> None:
         by_the_command(server, f"arrow+tcp://127.0.0.1:{port}?compression=zstd")
         with pytest.raises(Exception, match="dictionary"):
             reading.result()
+
+
+@pytest.mark.parametrize("made", [table, with_dictionary])
+def test_minarrow_tables_are_sent_and_received(made: Callable[[], pa.Table]) -> None:
+    (batch,) = made().combine_chunks().to_batches()
+    sent = minarrow.Table.from_arrow(batch)
+    port = free_port()
+
+    def write() -> None:
+        until(lambda: is_listening(port), "nobody listens")
+        writer = lightstream.write(f"tcp://127.0.0.1:{port}", compression="zstd")
+        # By itself a table of minarrow exports the codes of its dictionaries as if they were its values.
+        writer.write(sent.to_arrow())
+        writer.close()
+
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write)
+        url = f"arrow+tcp://127.0.0.1:{port}?listen=1"
+        received = within_deadline(
+            lambda: [minarrow.Table.from_arrow(pa.record_batch(got)) for got in core.connect(url).scan()]
+        )
+        writing.result()
+    same(pa.Table.from_batches([got.to_arrow() for got in received]), made())
+
+
+def test_minarrow_tables_are_served() -> None:
+    sent = minarrow.Table.from_arrow(table().combine_chunks().to_batches()[0])
+    with core.serve({"t": sent}) as server:
+        same(pa.table(core.connect(server.url).scan("t")), table())
+
+
+def test_codes_that_minarrow_exports_for_values_are_refused() -> None:
+    sent = minarrow.Table.from_arrow(with_dictionary().combine_chunks().to_batches()[0])
+    with pytest.raises(core.LightstreamError, match="has a dictionary"), core.serve({"t": sent}) as server:
+        list(core.connect(server.url).scan("t"))
 
 
 def test_rows_come_once() -> None:
