@@ -47,6 +47,14 @@ def with_dictionary(rows: int = ROWS) -> pa.Table:
     return table(rows).append_column("color", words.dictionary_encode())
 
 
+def with_dictionaries() -> pa.Table:
+    """The dictionary changes on the way."""
+    first, second = with_dictionary(ROWS // 2), table()[ROWS // 2 :]
+    words = pa.array(("brown", "red", "black")[n % 3] for n in range(second.num_rows))
+    second = second.append_column("color", words.dictionary_encode())
+    return pa.concat_tables([first, second])
+
+
 @contextmanager
 def given(give: Callable[[socket.socket], Any]) -> Iterator[str]:
     """The address of somebody who gives this to whoever connects first."""
@@ -215,6 +223,7 @@ def test_the_published_reader_reads(transport: str, tmp_path: Path) -> None:
     [
         (table, "compression=zstd", 0),
         (with_dictionary, "", 0),
+        (with_dictionaries, "", 0),
         (table, "streams=3", 3),
         (with_dictionary, "streams=3", 3),
     ],
