@@ -119,8 +119,10 @@ def check_a_worker_that_is_killed_is_made_good() -> None:
         @daft.func
         def slowly(n: int) -> int:
             if not mark.exists():
-                mark.with_suffix(".part").write_text(str(os.getpid()))
-                mark.with_suffix(".part").rename(mark)
+                # Rows are computed at once in threads, and in more than one worker: each writes a file of its own.
+                part = mark.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+                part.write_text(str(os.getpid()))
+                part.replace(mark)
             time.sleep(0.004)
             return n
 
